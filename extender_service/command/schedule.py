@@ -419,6 +419,7 @@ def _scheduler(
         sleep=asyncio.sleep,
         wall_clock=machine.wall_clock,
         metrics=metrics,
+        held_back_seconds=api_server.held_back_seconds,
     )
     api_server.also_read(storage_kinds(hints.values()))
     for kind, plugins in registered_kinds(hints.values()).items():

@@ -268,8 +268,8 @@ async def _serve_from(
     load = Load(options.calls)
     work = [*source.work]
     asked_again: Mapping[str, int] = {}
-    if source.touch is not None:
-        asking_again = extender.asking_again(source.touch)
+    if source.touch is not None and isinstance(source.api, ApiServer):
+        asking_again = extender.asking_again(source.touch, source.api.held_back_seconds)
         asked_again = asking_again.counts
         work.append(partial(asking_again.run, lambda: not load.in_work))
     metrics = MetricsRegistry(
@@ -287,7 +287,15 @@ async def _serve_from(
     if options.preemption == "service" and isinstance(source.api, ApiServer):
         counts = PreemptionMetrics(metrics.prometheus, machine.clock, setup.rules)
         writes = PodWrites(asyncio.sleep)
-        evictions = Evictions(engine, handle.preemptions, source.api, writes, record, machine.wall_clock)
+        evictions = Evictions(
+            engine,
+            handle.preemptions,
+            source.api,
+            writes,
+            record,
+            machine.wall_clock,
+            source.api.held_back_seconds,
+        )
         extender.preempt_by(PreemptionWork(source.api, writes, evictions, counts))
     checks = watch_checks(source.watches, stale_limit_seconds=options.stale_limit_seconds, clock=machine.clock)
     health = Health(

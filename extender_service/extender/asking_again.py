@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from extender_service.extender.refused_pods import REMEMBERED_SECONDS, Refusal, RefusedPods
 from extender_service.extender.trust import Trust
@@ -22,9 +23,10 @@ from extender_service.kube.api_errors import ApiError, KubeError
 from extender_service.kube.connection.rate_limit import TokenBucket
 from extender_service.kube.parsing.decoder import DecodeError
 from extender_service.kube.parsing.quantities import QuantityError
-from extender_service.kube.types.core import Pod
+from extender_service.kube.types.core import ObjectMeta, Pod
 from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.question import Question
+from extender_service.scheduling.write_turns import Turn, WriteTurns
 from extender_service.seams import Clock
 
 log = logging.getLogger(__name__)
@@ -42,7 +44,8 @@ _BACKOFF_SECONDS = 1.05
 # How long kube-scheduler has to ask by itself.
 _GRACE_SECONDS = 0.2
 _PER_SECOND, _BURST = 10.0, 20
-_MOST_UNDER_WAY = 10
+# So many pods are changed at once, besides those whose change hangs.
+MOST_ASKED_AT_ONCE = 10
 # The least time between two warnings.
 _WARNING_SECONDS = 60.0
 
@@ -54,7 +57,15 @@ class AskingAgain:
     """Looks at refused pods while `run` runs. `counts` has the number of pods by outcome."""
 
     def __init__(
-        self, engine: Engine, refused: RefusedPods, lag: WatchLag, trust: Trust, touch: Touch, *, clock: Clock
+        self,
+        engine: Engine,
+        refused: RefusedPods,
+        lag: WatchLag,
+        trust: Trust,
+        touch: Touch,
+        turns: WriteTurns,
+        *,
+        clock: Clock,
     ) -> None:
         self.counts: Counter[str] = Counter(asked=0, failed=0)
         self._engine = engine
@@ -63,6 +74,7 @@ class AskingAgain:
         self._lag = lag
         self._trust = trust
         self._touch = touch
+        self._turns = turns
         self._clock = clock
         self._limit = TokenBucket(_PER_SECOND, _BURST, clock=clock)
         self._under_way: set[asyncio.Task[None]] = set()
@@ -94,12 +106,9 @@ class AskingAgain:
             if self._is_over(refusal):
                 self._refused.forget(refusal.uid)
             elif self._should_ask(refusal):
-                if len(self._under_way) >= _MOST_UNDER_WAY:
+                if not self._turns.has_free:
                     return
-                self._refused.forget(refusal.uid)
-                task = asyncio.create_task(self._ask(refusal))
-                self._under_way.add(task)
-                task.add_done_callback(self._under_way.discard)
+                self._begin(refusal)
             if self._clock() >= stop_at or not is_idle():
                 return
         self._first = 0
@@ -149,13 +158,28 @@ class AskingAgain:
         question = Question(pod, nodes, self._clock() + _MOST_DECISION_SECONDS, must_score=False)
         return len(self._engine.judge(question).feasible) > 0
 
-    async def _ask(self, refusal: Refusal) -> None:
+    def _begin(self, refusal: Refusal) -> None:
+        """Ask about a pod, unless its namespace is held up: then it is asked about later."""
         metadata = refusal.read_pod().metadata
+        turn = self._turns.take_free(metadata.namespace)
+        if turn is None:
+            return
+        self._refused.forget(refusal.uid)
+        task = asyncio.create_task(self._ask(metadata, refusal.uid, turn))
+        self._under_way.add(task)
+        task.add_done_callback(partial(self._end, turn))
+
+    def _end(self, turn: Turn, task: asyncio.Task[None]) -> None:
+        self._under_way.discard(task)
+        turn.end()
+
+    async def _ask(self, metadata: ObjectMeta, uid: str, turn: Turn) -> None:
         await self._limit.take()
+        turn.begin()
         try:
             # The lease may have been lost meanwhile.
             self._trust.require()
-            await self._touch(metadata.namespace, metadata.name, refusal.uid)
+            await self._touch(metadata.namespace, metadata.name, uid)
         except (KubeError, CycleError) as error:
             if isinstance(error, ApiError) and error.says_gone:
                 return  # the pod is gone

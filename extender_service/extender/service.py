@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from extender_service.extender.asking_again import AskingAgain, Touch
+from extender_service.extender.asking_again import MOST_ASKED_AT_ONCE, AskingAgain, Touch
 from extender_service.extender.binding_events import Record, discard
 from extender_service.extender.expectations import EXPECTED_SECONDS, Expectations
 from extender_service.extender.modes import POLICIES, Mode
@@ -19,6 +19,7 @@ from extender_service.extender.verbs.prioritize import PrioritizeVerb
 from extender_service.extender.watch_lag import WatchLag
 from extender_service.extender.wire.requested_nodes import RequestedNodes
 from extender_service.scheduling.engine import Engine
+from extender_service.scheduling.write_turns import WriteTurns, not_held_back
 from extender_service.seams import Clock
 
 
@@ -69,10 +70,14 @@ class ExtenderService:
         self.preempt = PreemptVerb(engine, trust, self.expectations, policy, lag, self.refused, clock=clock)
         self.bind = BindVerb(engine, trust, record)
 
-    def asking_again(self, touch: Touch) -> AskingAgain:
-        """Return what has kube-scheduler ask again about refused pods, by `touch`. From now on, these are kept."""
+    def asking_again(self, touch: Touch, held_back_seconds: Callable[[], float] = not_held_back) -> AskingAgain:
+        """Return what has kube-scheduler ask again about refused pods, by `touch`. From now on, these are kept.
+
+        `held_back_seconds` returns how long the client's rate limit would hold back a request.
+        """
         self.refused.is_kept = True
-        return AskingAgain(self.engine, self.refused, self._lag, self._trust, touch, clock=self.clock)
+        turns = WriteTurns(MOST_ASKED_AT_ONCE, held_back_seconds)
+        return AskingAgain(self.engine, self.refused, self._lag, self._trust, touch, turns, clock=self.clock)
 
     def preempt_by(self, work: PreemptionWork) -> None:
         """Have the service preempt by itself, instead of kube-scheduler."""

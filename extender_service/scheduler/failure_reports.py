@@ -1,13 +1,13 @@
 """What the API server is to show of pods whose attempts failed: the condition PodScheduled, and the nominated node.
 
 kube-scheduler patches a pod before it turns to the next, so at most one patch waits. Here the loop goes on, and
-attempts may fail faster than the API server takes patches. So only the latest failure of each pod is kept, and few
-patches are under way at once: a binding waits for some of them at the client's rate limit, not for thousands.
+attempts may fail faster than the API server takes patches. So only the latest failure of each pod is kept, one patch of
+a pod is under way at once, and few of all pods (`scheduling/write_turns.py`).
 """
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -18,10 +18,11 @@ from extender_service.scheduler.failure import Failure
 from extender_service.scheduler.pod_lister import PodLister
 from extender_service.scheduler.pod_status import failure_patch
 from extender_service.scheduling.eviction import PodApi
-from extender_service.scheduling.pod_writes import PodWrites, cancelled
+from extender_service.scheduling.pod_writes import PodWrites, Write, cancelled
+from extender_service.scheduling.write_turns import Turn, WriteTurns, not_held_back
 from extender_service.seams import WallClock
 
-# A second of the client's default rate (clientConnection.qps).
+# A second of the client's default rate (clientConnection.qps). Those that hang do not count.
 MOST_REPORTS_AT_ONCE: Final = 50
 
 
@@ -34,7 +35,8 @@ class _Report(msgspec.Struct, frozen=True, gc=False):
 
 
 class FailureReports:
-    """Patches pods in the background, in the order in which they failed. `writes` keeps the order for each pod.
+    """Patches pods in the background, in the order in which those of a namespace failed. `writes` keeps the order for
+    each pod. `held_back_seconds` returns how long the client's rate limit would hold back a request.
 
     `with_generation`, conditions have the generation of the pod.
     """
@@ -45,6 +47,7 @@ class FailureReports:
         writes: PodWrites,
         pending: PodLister,
         wall_clock: WallClock,
+        held_back_seconds: Callable[[], float] = not_held_back,
         *,
         with_generation: bool = False,
     ) -> None:
@@ -53,12 +56,15 @@ class FailureReports:
         self._pending = pending
         self._wall_clock = wall_clock
         self._with_generation = with_generation
-        self._waiting: OrderedDict[str, _Report] = OrderedDict()
-        self._writers: set[asyncio.Task[None]] = set()
+        self._turns = WriteTurns(MOST_REPORTS_AT_ONCE, held_back_seconds)
+        self._waiting: dict[str, _Report] = {}
+        # The pods that wait for a turn, also if their report was dropped meanwhile, or have one.
+        self._in_turn: set[str] = set()
+        self._under_way: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
         """How many reports wait or are being written."""
-        return len(self._waiting) + len(self._writers)
+        return len(self._waiting) + len(self._under_way)
 
     def add(self, pod: Pod, failure: Failure) -> None:
         """Report why an attempt failed, instead of an earlier failure of the pod that is not written yet."""
@@ -67,10 +73,8 @@ class FailureReports:
         if earlier is not None and failure.nomination is None:  # the earlier one is still to be written
             failure = msgspec.structs.replace(failure, nomination=earlier.failure.nomination)
         self._waiting[uid] = _Report(pod, failure, self._wall_clock())
-        if len(self._writers) < MOST_REPORTS_AT_ONCE:
-            writer = asyncio.create_task(self._write_all())
-            self._writers.add(writer)
-            writer.add_done_callback(self._writers.discard)
+        if uid not in self._in_turn:
+            self._ask_for_turn(uid, pod.metadata.namespace)
 
     def forget(self, uid: str) -> None:
         """Drop what is not written yet about a pod that has a node now."""
@@ -82,22 +86,39 @@ class FailureReports:
 
     async def close(self) -> None:
         """Wait until all reports are written."""
-        while self._writers:
-            await asyncio.wait(self._writers)
+        while self._under_way:
+            await asyncio.wait(self._under_way)
 
     async def abandon(self) -> None:
         """Drop all that is not written yet, and cancel what is being written."""
         self._waiting.clear()
-        await cancelled([*self._writers])
+        await cancelled([*self._under_way])
 
-    async def _write_all(self) -> None:
-        while self._waiting:
-            uid, report = self._waiting.popitem(last=False)
-            write = self._write_of(report)
-            if write is not None:
-                await asyncio.wait([self._writes.add(uid, pod_name(report.pod), write)])
+    def _ask_for_turn(self, uid: str, namespace: str) -> None:
+        self._in_turn.add(uid)
+        self._turns.ask(namespace, partial(self._begin, uid))
 
-    def _write_of(self, report: _Report) -> Callable[[], Awaitable[object]] | None:
+    def _begin(self, uid: str, turn: Turn) -> bool:
+        """Write the report of a pod that has its turn now; returns whether there is something to write."""
+        report = self._waiting.pop(uid, None)
+        write = None if report is None else self._write_of(report)
+        if report is None or write is None:
+            self._in_turn.discard(uid)
+            return False
+        turn.begin()
+        task = self._writes.add(uid, pod_name(report.pod), write)
+        self._under_way.add(task)
+        task.add_done_callback(partial(self._end, uid, turn))
+        return True
+
+    def _end(self, uid: str, turn: Turn, task: asyncio.Task[None]) -> None:
+        self._under_way.discard(task)
+        self._in_turn.discard(uid)
+        turn.end()
+        if uid in self._waiting:  # it failed again meanwhile
+            self._ask_for_turn(uid, turn.namespace)
+
+    def _write_of(self, report: _Report) -> Write | None:
         """Return what to write; None if the pod is gone, is on a node, or shows all of it already."""
         pod = self._pending.get(pod_name(report.pod))
         if pod is None or pod_uid(pod) != pod_uid(report.pod):

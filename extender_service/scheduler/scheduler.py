@@ -45,6 +45,7 @@ from extender_service.scheduling.eviction import Evictions, PodApi, Victim
 from extender_service.scheduling.pod_events import pod_reference
 from extender_service.scheduling.pod_patches import nomination_patch
 from extender_service.scheduling.pod_writes import PodWrites, cancelled
+from extender_service.scheduling.write_turns import not_held_back
 from extender_service.seams import Sleep, WallClock
 
 log = logging.getLogger(__name__)
@@ -56,7 +57,8 @@ Record = Callable[[Occurrence], None]
 
 
 class Scheduler:
-    """Schedules the pods of a queue. `may_schedule` returns whether this process may still start attempts."""
+    """Schedules the pods of a queue. `held_back_seconds` returns how long the client's rate limit would hold back a
+    request."""
 
     def __init__(
         self,
@@ -71,6 +73,7 @@ class Scheduler:
         sleep: Sleep,
         wall_clock: WallClock,
         metrics: AttemptMetrics = UNCOUNTED,
+        held_back_seconds: Callable[[], float] = not_held_back,
     ) -> None:
         self._cycle = cycle
         self._engine = engine
@@ -85,9 +88,14 @@ class Scheduler:
         self._metrics = metrics
         self._writes = PodWrites(sleep)
         self._reports = FailureReports(
-            api, self._writes, pending, wall_clock, with_generation=self._rules.conditions_have_generation
+            api,
+            self._writes,
+            pending,
+            wall_clock,
+            held_back_seconds,
+            with_generation=self._rules.conditions_have_generation,
         )
-        self._evictions = Evictions(engine, preemptions, api, self._writes, record, wall_clock)
+        self._evictions = Evictions(engine, preemptions, api, self._writes, record, wall_clock, held_back_seconds)
         self._background: set[asyncio.Task[None]] = set()
         self._bindings: set[asyncio.Task[None]] = set()
         self._looks = LookBudget()

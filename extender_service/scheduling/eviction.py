@@ -20,9 +20,11 @@ from extender_service.scheduling import pod_events
 from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.pod_patches import nomination_patch, victim_patch
 from extender_service.scheduling.pod_writes import PodWrites
+from extender_service.scheduling.write_turns import WriteTurns, not_held_back
 from extender_service.seams import WallClock
 
-# So many victims are deleted at once. More would keep bindings waiting at the client's rate limit.
+# So many victims are deleted at once, besides those whose deletion hangs. More would keep bindings waiting at the
+# client's rate limit.
 MOST_VICTIMS_AT_ONCE: Final = 50
 
 _PLUGIN: Final = "DefaultPreemption"
@@ -58,7 +60,7 @@ class Evictions:
     """Evicts pods so that others fit, few at once.
 
     A victim is deleted, unless its binding waits: then that ends instead. One that is gone already is as good as
-    deleted, without an event.
+    deleted, without an event. `held_back_seconds` returns how long the client's rate limit would hold back a request.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class Evictions:
         writes: PodWrites,
         record: Callable[[Occurrence], None],
         wall_clock: WallClock,
+        held_back_seconds: Callable[[], float] = not_held_back,
     ) -> None:
         self._engine = engine
         self._rules = engine.cluster.rules
@@ -77,7 +80,7 @@ class Evictions:
         self._writes = writes
         self._record = record
         self._wall_clock = wall_clock
-        self._turns = asyncio.Semaphore(MOST_VICTIMS_AT_ONCE)
+        self._turns = WriteTurns(MOST_VICTIMS_AT_ONCE, held_back_seconds)
 
     def to_evict(self, victims: Sequence[Victim]) -> Sequence[Victim]:
         """Return the victims without those that are being deleted already, in releases that leave these alone."""
@@ -192,8 +195,9 @@ class Evictions:
             if not is_gone:
                 await unless_gone(self._api.delete_pod(namespace, name, victim.uid))
 
-        async with self._turns:
+        async with self._turns.turn(namespace) as turn:
             for write in (mark, delete):
+                turn.begin()
                 await self._writes.add(victim.uid, f"{namespace}/{name}", write)
         return not is_gone
 

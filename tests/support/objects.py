@@ -56,15 +56,16 @@ def make_pod(
     name: str,
     node: str = "",
     *,
+    namespace: str = "default",
     uid: str | None = None,
     phase: str = "",
     requests: ResourceList | None = None,
     ports: Sequence[int] = (),
     nominated: str = "",
 ) -> Pod:
-    """A pod of one container in namespace default; its UID is made from its name unless given."""
+    """A pod of one container; its UID is made from its name unless given."""
     return Pod(
-        ObjectMeta(name=name, namespace="default", uid=f"uid-of-{name}" if uid is None else uid),
+        ObjectMeta(name=name, namespace=namespace, uid=f"uid-of-{name}" if uid is None else uid),
         PodSpec(node_name=node, containers=(make_container(requests, ports=ports),)),
         PodStatus(phase=phase, nominated_node_name=nominated),
     )

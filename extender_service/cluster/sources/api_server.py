@@ -235,6 +235,10 @@ class ApiServer:
         except CredentialsError as error:
             raise KubeError(str(error)) from error
 
+    def held_back_seconds(self) -> float:
+        """Return how long the client's rate limit would hold back a write now."""
+        return self._client.held_back_seconds()
+
     async def touch_pod(self, namespace: str, name: str, uid: str) -> None:
         """Change a pod's annotation ASKED_AGAIN, with its UID as precondition, so that kube-scheduler tries the pod
         again. Raises KubeError."""

@@ -142,6 +142,10 @@ class KubeClient:
     ) -> None:
         await self._connections.close()
 
+    def held_back_seconds(self) -> float:
+        """Return how long the limit of the rate would hold back a request now."""
+        return 0.0 if self._limit is None else self._limit.wait_seconds()
+
     async def finish_writes(self) -> None:
         """Send no write from now on, and return once all writes that were sent are answered.
 

@@ -42,3 +42,8 @@ class TokenBucket:
         seconds = -self._tokens / self._per_second
         await self._sleep(seconds)
         return seconds
+
+    def wait_seconds(self) -> float:
+        """Return how long a caller would wait now."""
+        tokens = self._tokens + (self._clock() - self._counted_at) * self._per_second
+        return max(0.0, (1 - tokens) / self._per_second)

@@ -7,12 +7,13 @@ import pytest
 from msgspec import structs
 
 from extender_service.extender import asking_again
-from extender_service.extender.asking_again import AskingAgain
+from extender_service.extender.asking_again import MOST_ASKED_AT_ONCE, AskingAgain
 from extender_service.extender.modes import Mode
 from extender_service.extender.second_look import SAVED_SECONDS
 from extender_service.framework.guard import CycleError, OutOfTimeError
 from extender_service.kube.api_errors import ApiError, ApiStatus, KubeError
 from extender_service.kube.types.core import Pod
+from extender_service.scheduling import write_turns
 from extender_service.scheduling.decision import Decision
 from extender_service.scheduling.question import Question
 from tests.support.clusters.extender_world import ExtenderWorld
@@ -32,11 +33,14 @@ class World:
         self.cluster.apply_pod(OLD)
         self.touched: list[tuple[str, str, str]] = []
         self.errors: list[KubeError] = []
+        self.hanging: set[str] = set()
         self.asking: AskingAgain = self.extender.extender.asking_again(self.touch)
 
     async def touch(self, namespace: str, name: str, uid: str) -> None:
         if self.errors:
             raise self.errors.pop(0)
+        if namespace in self.hanging:
+            await asyncio.Event().wait()
         self.touched.append((namespace, name, uid))
 
     async def refuse(self, pod: Pod = WEB, names: Sequence[str] = ("a",)) -> None:
@@ -300,6 +304,25 @@ def test_many_pods_are_asked_about_at_a_bounded_rate() -> None:
         world.free()
         asked = await world.look(2.0)
         assert len(asked) <= 20 + 10 + 10 * 2
+
+    run(story)
+
+
+def test_pods_of_other_namespaces_are_asked_about_while_those_of_one_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write_turns, "HANG_SECONDS", 0.001)
+
+    async def story(world: World) -> None:
+        world.hanging = {"broken"}
+        for number in range(50):
+            await world.refuse(make_pod(f"broken-{number}", namespace="broken", requests={"cpu": "1"}))
+        await world.refuse()
+        world.free()
+        asked: list[str] = []
+        for _ in range(10):
+            asked += await world.look(1.0)
+            await asyncio.sleep(0.002)
+        assert asked == ["web"]
+        assert len(world.asking._under_way) < 2 * MOST_ASKED_AT_ONCE
 
     run(story)
 

@@ -4,11 +4,14 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.pods import pod_uid
 from extender_service.scheduler.failure import Failure
 from extender_service.scheduler.failure_reports import MOST_REPORTS_AT_ONCE, FailureReports
 from extender_service.scheduler.pod_lister import PodLister
+from extender_service.scheduling import write_turns
 from extender_service.scheduling.pod_writes import PodWrites
 from tests.support.clusters.scheduler_world import turns, whole
 from tests.support.event_loop import in_event_loop
@@ -16,17 +19,19 @@ from tests.support.objects import make_pod
 
 
 class Api:
-    """Takes patches once its gate is open."""
+    """Takes patches once its gate is open; those of the namespaces in `open` at once."""
 
     def __init__(self) -> None:
         self.gate = asyncio.Event()
+        self.open: set[str] = set()
         self.under_way = self.most_under_way = 0
         self.statuses: list[tuple[str, Mapping[str, Any]]] = []
 
     async def patch_pod_status(self, namespace: str, name: str, patch: Mapping[str, Any]) -> None:
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
-        await self.gate.wait()
+        if namespace not in self.open:
+            await self.gate.wait()
         await asyncio.sleep(0)
         self.under_way -= 1
         self.statuses.append((name, patch["status"]))
@@ -115,3 +120,26 @@ async def test_nothing_is_written_about_pods_that_are_gone_made_again_or_have_a_
     reporting.reports.forget(pod_uid(placed))
     await reporting.end()
     assert {name for name, _ in reporting.api.statuses} == {pod.metadata.name for pod in others}
+
+
+@in_event_loop
+async def test_patches_that_hang_hold_up_no_other_namespace_and_a_pod_has_one_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(write_turns, "HANG_SECONDS", 0.02)
+    broken, pod = [make_pod(f"p{number}", namespace="broken") for number in range(1000)], make_pod("p")
+    reporting = Reporting(*broken, pod)
+    reporting.api.open = {"default"}
+    fill(reporting, [*broken, pod])
+    async with asyncio.timeout(5):
+        while not reporting.api.statuses:
+            await asyncio.sleep(0.01)
+    assert reporting.api.messages("p") == ["first"]
+    for number in range(100):
+        for each in broken:
+            reporting.reports.add(each, failure(f"failure {number}"))
+        await turns(1)
+    assert len(reporting.writes) < MOST_REPORTS_AT_ONCE + write_turns.MOST_HANGING_IN_NAMESPACE
+    await reporting.end()
+    assert reporting.api.messages("p0") == ["first", "failure 99"]
+    assert reporting.api.messages("p999") == ["failure 99"]

@@ -14,6 +14,7 @@ from extender_service.framework.interface import Permit, PreBind
 from extender_service.framework.status import Code, Status
 from extender_service.kube.api_errors import ApiError, ApiStatus
 from extender_service.kube.types.core import Pod, ResourceList
+from extender_service.scheduling import write_turns
 from extender_service.scheduling.eviction import MOST_VICTIMS_AT_ONCE, Evictions, Victim
 from extender_service.scheduling.pod_writes import PodWrites
 from tests.support.clusters.scheduler_world import SchedulerWorld, turns, whole
@@ -24,16 +25,18 @@ CPU: ResourceList = {"cpu": "4"}
 
 
 class Api:
-    """Takes patches once its gate is open, and deletions at once."""
+    """Takes patches of a namespace once its gate is open, and deletions at once."""
 
     def __init__(self) -> None:
         self.gate = asyncio.Event()
+        self.open: set[str] = set()
         self.under_way = 0
         self.written: list[tuple[str, str]] = []
 
     async def patch_pod_status(self, namespace: str, name: str, patch: Mapping[str, Any]) -> None:
         self.under_way += 1
-        await self.gate.wait()
+        if namespace not in self.open:
+            await self.gate.wait()
         self.under_way -= 1
         self.written.append(("patch", name))
 
@@ -58,6 +61,32 @@ async def test_of_thousands_of_victims_few_are_written_about_at_once() -> None:
     assert {name for verb, name in api.written if verb == "delete"} == {victim.name for victim in victims}
     assert len(api.written) == 2000
     assert len(world.events) == 1000
+
+
+@in_event_loop
+async def test_victims_whose_deletion_hangs_hold_up_no_preemption_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write_turns, "HANG_SECONDS", 0.02)
+    api, world = Api(), SchedulerWorld()
+    api.open = {"default"}
+    evictions = Evictions(
+        world.engine, world.handle.preemptions, api, PodWrites(asyncio.sleep), world.events.append, lambda: 0.0
+    )
+    preemptor = whole(make_pod("important"))
+    profile = world.engine.profiles.of(preemptor)
+    broken = [Victim("broken", f"b{number}", f"uid-{number}") for number in range(1000)]
+    storm = [asyncio.create_task(evictions.make_room(profile, preemptor, "a", [victim], [])) for victim in broken]
+    await turns()
+    async with asyncio.timeout(5):
+        await evictions.make_room(profile, preemptor, "b", [Victim("default", "v", "uid-v")], [])
+    assert api.written == [("patch", "v"), ("delete", "v")]
+    assert api.under_way < MOST_VICTIMS_AT_ONCE + write_turns.MOST_HANGING_IN_NAMESPACE
+    for task in storm:
+        task.cancel()
+    await asyncio.wait(storm)
+    api.gate.set()
+    async with asyncio.timeout(5):
+        await asyncio.gather(*(evictions.make_room(profile, preemptor, "a", [victim], []) for victim in broken))
+    assert len(api.written) == 2 * 1001
 
 
 def important(name: str) -> Pod:

@@ -575,8 +575,10 @@ def test_requests_begin_as_often_as_the_limit_allows() -> None:
         async with http_server(handler) as url, KubeClient(load_credentials(master=url), limit=limit) as client:
             await client.bind("ns", "p", "u", "n")
             await client.latest_version(PODS)
+            assert client.held_back_seconds() == 0
             await client.get(PODS, "ns", "p")
             assert waits == []
+            assert client.held_back_seconds() == pytest.approx(0.1)
             await client.bind("ns", "p", "u", "n")
             assert waits == pytest.approx([0.1])
 

@@ -57,3 +57,17 @@ def test_those_who_wait_together_go_one_after_the_other() -> None:
 
     asyncio.run(take_all())
     assert waits == [0.25, 0.5, 0.75]
+
+
+def test_how_long_a_caller_would_wait_is_known_beforehand() -> None:
+    time = Time()
+    bucket = TokenBucket(4, 3, clock=time.clock, sleep=time.sleep)
+    times_of(time, bucket, 2)
+    assert bucket.wait_seconds() == 0
+    times_of(time, bucket, 1)
+    assert bucket.wait_seconds() == 0.25
+    time.now += 0.1
+    assert bucket.wait_seconds() == 0.15
+    assert times_of(time, bucket, 1) == [0.25]
+    time.now += 1000
+    assert bucket.wait_seconds() == 0
