@@ -3,6 +3,9 @@
 kube-scheduler patches a pod before it turns to the next, so at most one patch waits. Here the loop goes on, and
 attempts may fail faster than the API server takes patches. So only the latest failure of each pod is kept, one patch of
 a pod is under way at once, and few of all pods (`scheduling/write_turns.py`).
+
+A patch leaves out what the watch shows already. While the watch may not show the last write about a pod, a patch has
+all: to leave out that a nomination is withdrawn would let an earlier write of the nomination stand.
 """
 
 import asyncio
@@ -16,7 +19,7 @@ from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.pods import pod_uid
 from extender_service.scheduler.failure import Failure
 from extender_service.scheduler.pod_lister import PodLister
-from extender_service.scheduler.pod_status import failure_patch
+from extender_service.scheduler.pod_status import condition_of, failure_patch, shown_condition
 from extender_service.scheduling.eviction import PodApi
 from extender_service.scheduling.pod_writes import PodWrites, Write, cancelled
 from extender_service.scheduling.write_turns import Turn, WriteTurns, not_held_back
@@ -24,6 +27,8 @@ from extender_service.seams import WallClock
 
 # A second of the client's default rate (clientConnection.qps). Those that hang do not count.
 MOST_REPORTS_AT_ONCE: Final = 50
+# With fewer pods written about, it is not worthwhile to look for those that are no longer pending.
+_FEW_PODS: Final = 64
 
 
 class _Report(msgspec.Struct, frozen=True, gc=False):
@@ -32,6 +37,39 @@ class _Report(msgspec.Struct, frozen=True, gc=False):
     pod: Pod
     failure: Failure
     at_seconds: float
+
+
+class _Sent(msgspec.Struct, frozen=True, gc=False):
+    """What was written last about a pod, until the watch shows it, and with it all that was written before.
+
+    - `key`: the pod's namespace/name
+    - `version`: the resource version that the watch showed when the first write began that it does not show yet
+    - `nomination`: None if the last write has none
+    - `condition`: the hash of its texts, which may be long; None if none was written, and so `at_seconds`, the time of
+      its transition
+    """
+
+    key: str
+    version: str
+    nomination: str | None = None
+    condition: int | None = None
+    at_seconds: float | None = None
+
+    @classmethod
+    def before(cls, pod: Pod) -> "_Sent":
+        """Return what was written about a pod that shows all of it: nothing."""
+        return cls(pod_name(pod), pod.metadata.resource_version)
+
+    def is_shown_by(self, pod: Pod) -> bool:
+        """Return whether the pod is newer than the first of the writes, and shows the last one.
+
+        One that is not newer may show it too, if the first write changes the pod and the last one changes it back.
+        """
+        return (
+            pod.metadata.resource_version != self.version
+            and self.nomination in (None, pod.status.nominated_node_name)
+            and self.condition in (None, hash(shown_condition(pod)))
+        )
 
 
 class FailureReports:
@@ -61,6 +99,7 @@ class FailureReports:
         # The pods that wait for a turn, also if their report was dropped meanwhile, or have one.
         self._in_turn: set[str] = set()
         self._under_way: set[asyncio.Task[None]] = set()
+        self._sent: dict[str, _Sent] = {}
 
     def __len__(self) -> int:
         """How many reports wait or are being written."""
@@ -75,6 +114,13 @@ class FailureReports:
         self._waiting[uid] = _Report(pod, failure, self._wall_clock())
         if uid not in self._in_turn:
             self._ask_for_turn(uid, pod.metadata.namespace)
+
+    def note_nomination(self, pod: Pod, node_name: str) -> None:
+        """Note that a pod's nomination is about to be written elsewhere: a failure may have to take it back."""
+        shown = self._shown(pod)
+        if shown is not None:
+            sent = self._unshown(shown) or _Sent.before(shown)
+            self._remember(shown, msgspec.structs.replace(sent, nomination=node_name))
 
     def forget(self, uid: str) -> None:
         """Drop what is not written yet about a pod that has a node now."""
@@ -120,11 +166,40 @@ class FailureReports:
 
     def _write_of(self, report: _Report) -> Write | None:
         """Return what to write; None if the pod is gone, is on a node, or shows all of it already."""
-        pod = self._pending.get(pod_name(report.pod))
-        if pod is None or pod_uid(pod) != pod_uid(report.pod):
+        pod = self._shown(report.pod)
+        if pod is None:
             return None
-        patch = failure_patch(pod, report.failure, report.at_seconds, with_generation=self._with_generation)
+        failure, unshown = report.failure, self._unshown(pod)
+        sent = unshown or _Sent.before(pod)
+        at_seconds = report.at_seconds if sent.at_seconds is None else sent.at_seconds
+        is_unsure = unshown is not None or pod_uid(pod) in self._writes
+        patch = failure_patch(pod, failure, at_seconds, with_generation=self._with_generation, is_whole=is_unsure)
         if patch is None:
             return None
+        condition = hash(condition_of(failure))
+        self._remember(pod, _Sent(sent.key, sent.version, failure.nomination, condition, at_seconds))
         namespace, name = pod.metadata.namespace, pod.metadata.name
         return lambda: self._api.patch_pod_status(namespace, name, patch)
+
+    def _shown(self, pod: Pod) -> Pod | None:
+        """Return a pod as the watch shows it; None if it is gone or on a node."""
+        shown = self._pending.get(pod_name(pod))
+        return None if shown is None or pod_uid(shown) != pod_uid(pod) else shown
+
+    def _unshown(self, pod: Pod) -> _Sent | None:
+        """Return what was written about a pod that is shown so; None if the watch shows all of it."""
+        uid = pod_uid(pod)
+        sent = self._sent.get(uid)
+        if sent is None or uid in self._writes or not sent.is_shown_by(pod):
+            return sent
+        del self._sent[uid]
+        return None
+
+    def _remember(self, pod: Pod, sent: _Sent) -> None:
+        self._sent[pod_uid(pod)] = sent
+        if len(self._sent) > 2 * len(self._pending) + _FEW_PODS:
+            self._sent = {uid: sent for uid, sent in self._sent.items() if self._is_pending(uid, sent.key)}
+
+    def _is_pending(self, uid: str, key: str) -> bool:
+        pod = self._pending.get(key)
+        return pod is not None and pod_uid(pod) == uid

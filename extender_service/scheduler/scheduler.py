@@ -291,6 +291,7 @@ class Scheduler:
         pod, node_name = placement.pod, placement.node_name
         if self._engine.will_wait(placement) and pod.status.nominated_node_name != node_name:
             namespace, name, patch = pod.metadata.namespace, pod.metadata.name, nomination_patch(pod, node_name)
+            self._reports.note_nomination(pod, node_name)
             write = self._writes.add(
                 placement.uid, pod_name(pod), lambda: self._api.patch_pod_status(namespace, name, patch)
             )

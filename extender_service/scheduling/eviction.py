@@ -140,7 +140,8 @@ class Evictions:
         return [
             self._writes.add(pod_uid(pod), pod_name(pod), self._patch(pod, nomination_patch(pod, "")))
             for pod in nominated
-            if pod.status.nominated_node_name
+            # A nomination may still be on its way.
+            if pod.status.nominated_node_name or pod_uid(pod) in self._writes
         ]
 
     async def _evict(self, profile: Profile, preemptor: Pod, node_name: str, victim: Victim) -> bool:

@@ -4,9 +4,11 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
 
 from extender_service.kube.types.core import Pod
+from extender_service.kube.types.pending_pods import PendingPodCondition, PendingPodStatus
 from extender_service.kube.types.pods import pod_uid
 from extender_service.scheduler.failure import Failure
 from extender_service.scheduler.failure_reports import MOST_REPORTS_AT_ONCE, FailureReports
@@ -53,7 +55,16 @@ class Reporting:
         for pod in pods:
             self.pending.put(whole(pod))
         self.writes = PodWrites(asyncio.sleep)
-        self.reports = FailureReports(self.api, self.writes, self.pending, lambda: 1_800_000_000.0)
+        self.now = 1_800_000_000.0
+        self.reports = FailureReports(self.api, self.writes, self.pending, lambda: self.now)
+
+    def show(self, pod: Pod, version: str, message: str = "", nominated: str = "") -> None:
+        """Let the watch show a version of a pod, with a condition if there is a message."""
+        condition = PendingPodCondition("PodScheduled", "False", "Unschedulable", message, "2026-01-01T00:00:00Z")
+        status = PendingPodStatus(conditions=(condition,) if message else (), nominated_node_name=nominated)
+        shown = whole(pod)
+        metadata = msgspec.structs.replace(shown.metadata, resource_version=version)
+        self.pending.put(msgspec.structs.replace(shown, metadata=metadata, status=status))
 
     async def end(self) -> None:
         self.api.gate.set()
@@ -143,3 +154,78 @@ async def test_patches_that_hang_hold_up_no_other_namespace_and_a_pod_has_one_of
     await reporting.end()
     assert reporting.api.messages("p0") == ["first", "failure 99"]
     assert reporting.api.messages("p999") == ["failure 99"]
+
+
+@pytest.mark.parametrize("is_answered", [False, True])
+@in_event_loop
+async def test_a_nomination_is_withdrawn_though_the_watch_does_not_show_it_yet(is_answered: bool) -> None:
+    pod = make_pod("p")
+    reporting = Reporting()
+    reporting.show(pod, "1")
+    reporting.reports.add(pod, failure("preempts", nomination="a"))
+    await turns()
+    if is_answered:
+        reporting.api.gate.set()
+        await turns()
+        assert len(reporting.api.statuses) == 1
+    reporting.now += 60
+    reporting.reports.add(pod, failure("no room", nomination=""))
+    await reporting.end()
+    (_, first), (_, last) = reporting.api.statuses
+    assert (first["nominatedNodeName"], last["nominatedNodeName"]) == ("a", None)
+    assert reporting.api.messages("p") == ["preempts", "no room"]
+    times = {status["conditions"][0]["lastTransitionTime"] for status in (first, last)}
+    assert len(times) == 1  # it has been unschedulable all the time
+
+
+@in_event_loop
+async def test_an_older_text_does_not_win_as_the_watch_still_shows_it_when_it_is_right_again() -> None:
+    pod = make_pod("p")
+    reporting = Reporting()
+    reporting.show(pod, "1", "no room")
+    for message in ("no node", "no room"):
+        reporting.reports.add(pod, failure(message))
+        await turns()
+    await reporting.end()
+    reporting.reports.add(pod, failure("no room"))
+    await reporting.reports.close()
+    assert reporting.api.messages("p") == ["no node", "no room", "no room"]
+    assert {status["conditions"][0]["lastTransitionTime"] for _, status in reporting.api.statuses} == {
+        "2026-01-01T00:00:00Z"
+    }
+
+
+@pytest.mark.parametrize("nomination", ["a", "", None])
+@in_event_loop
+async def test_once_the_watch_shows_the_last_write_only_what_changes_is_written(nomination: str | None) -> None:
+    pod = make_pod("p")
+    reporting = Reporting()
+    reporting.show(pod, "1")
+    reporting.reports.add(pod, failure("preempts", nomination="a"))
+    await turns()
+    reporting.reports.add(pod, failure("no room", nomination=nomination))
+    await reporting.end()
+    reporting.show(pod, "2", "preempts", "a")
+    reporting.show(pod, "3", "no room", nomination or "")
+    reporting.reports.add(pod, failure("no room", nomination=nomination))
+    reporting.reports.add(pod, failure("no room", nomination=nomination))
+    await reporting.reports.close()
+    assert len(reporting.api.statuses) == 2
+    assert not reporting.reports._sent
+    reporting.reports.add(pod, failure("no room", nomination="b"))
+    await reporting.reports.close()
+    assert reporting.api.statuses[2:] == [("p", {"nominatedNodeName": "b"})]
+
+
+@in_event_loop
+async def test_what_was_written_is_not_remembered_of_pods_that_are_gone() -> None:
+    reporting = Reporting()
+    reporting.api.gate.set()
+    for number in range(1000):
+        pod = make_pod(f"p{number}")
+        reporting.show(pod, "1")
+        reporting.reports.add(pod, failure("no room"))
+        await reporting.reports.close()
+        reporting.pending.take(f"default/p{number}")
+    assert len(reporting.api.statuses) == 1000
+    assert len(reporting.reports._sent) < 100

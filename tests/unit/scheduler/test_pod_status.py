@@ -109,11 +109,13 @@ async def test_a_nomination_that_cannot_be_written_does_not_hold_up_the_binding(
     assert [verb for verb, _, _ in world.api.written] == ["bind"]
 
 
+@pytest.mark.parametrize("is_shown", [False, True])
 @in_event_loop
-async def test_a_pod_that_is_not_bound_in_the_end_is_expected_nowhere() -> None:
+async def test_a_pod_that_is_not_bound_in_the_end_is_expected_nowhere(is_shown: bool) -> None:
     world, _ = waiting(37, "Permit")
     await turns()
-    world.create(make_pod("p", nominated="a"))
+    if is_shown:
+        world.create(make_pod("p", nominated="a"))
     for each in world.handle.waiting_pods:
         each.reject("Waits", "no")
     await world.scheduler.close()

@@ -225,6 +225,24 @@ async def test_lower_nominations_for_the_node_are_taken_back_before_the_victims_
     assert written == [("patch", "lower"), ("patch", "victim"), ("delete", "victim")]
 
 
+@in_event_loop
+async def test_a_lower_nomination_that_is_still_on_its_way_is_taken_back() -> None:
+    world = SchedulerWorld(make_node("a"), rules=rules_of(37))
+    victim, lower = make_pod("victim", "a", requests=CPU), important("lower")
+    world.create(victim, lower)
+    world.api.slow, world.api.gate = {"lower"}, asyncio.Event()
+    assert world.attempt() == "lower"
+    await turns()
+    higher = important("higher")
+    world.create(msgspec.structs.replace(higher, spec=msgspec.structs.replace(higher.spec, priority=200)))
+    assert world.attempt() == "higher"
+    await turns()
+    world.api.gate.set()
+    await world.scheduler.close()
+    nominated = [patch["status"]["nominatedNodeName"] for verb, name, patch in world.api.written if name == "lower"]
+    assert nominated == ["a", None]
+
+
 class Slow(Permit, PreBind):
     """Makes pods that are not important wait in Permit, or in PreBind."""
 
