@@ -249,7 +249,7 @@ def _add_serve_options(add: AddOption) -> None:
         default=True,
         metavar="true|false",
         help="if a refused pod fits as soon as the watch has caught up, change an annotation of the pod, so that "
-        "kube-scheduler asks again; needs the right to patch pods (default: true)",
+        "kube-scheduler asks again; needs the right to patch pods; --preemption=service needs it (default: true)",
     )
     add("--bind-address", default="127.0.0.1", metavar="ADDRESS", help="the address to listen on (default: 127.0.0.1)")
     add("--port", type=port, default=8888, metavar="PORT", help="the port to listen on, 0 for any (default: 8888)")

@@ -138,6 +138,12 @@ def _require_preemption_possible(options: ServeOptions) -> None:
         raise StartError("--preemption=service needs --mode=replace: beside, kube-scheduler's own plugins preempt")
     if options.cluster_files:
         raise StartError("--preemption=service needs an API server: no pods are evicted in a --cluster-file")
+    if not options.ask_again:
+        raise StartError(
+            "--preemption=service does not work with --ask-again=false: a pod whose preemption failed would wait until "
+            "kube-scheduler tries all pods again. Leave --ask-again at true and grant the right to patch pods, or set "
+            "--preemption=kube-scheduler"
+        )
 
 
 async def _rules_for_server(options: ServeOptions, listeners: Listeners, machine: Machine) -> Rules | None:

@@ -148,6 +148,10 @@ def test_with_mutual_tls_only_probes_are_for_everybody(
         ({"shutdown_delay_seconds": 13.0}, "--shutdown-delay-duration: .* at most half"),
         ({"preemption": "service", "mode": "beside"}, "--preemption=service needs --mode=replace"),
         ({"preemption": "service"}, "--preemption=service needs an API server"),
+        (
+            {"kubeconfig": "", "preemption": "service", "ask_again": False},
+            "--preemption=service does not work with --ask-again=false: .* or set --preemption=kube-scheduler",
+        ),
     ],
 )
 def test_what_cannot_work_is_told_before_anything_runs(
@@ -158,7 +162,7 @@ def test_what_cannot_work_is_told_before_anything_runs(
     for option, value in changes.items():
         if option == "cluster_file":
             cluster_file.write_text(value)
-        elif option in ("plugins", "shutdown_delay_seconds", "preemption", "mode"):
+        elif option in ("plugins", "shutdown_delay_seconds", "preemption", "mode", "ask_again"):
             options[option] = value
         else:
             config.write_text(value)
