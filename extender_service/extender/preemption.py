@@ -69,12 +69,16 @@ class PreemptionWork(NamedTuple):
 
 @dataclass
 class RoomBeingMade:
-    """Room that is made for a pod: `task` ends when the API server has answered, which was `answered_at`."""
+    """Room that is made for a pod: `task` ends when the API server has answered, which was `answered_at`.
+
+    `is_lost`: another pod has taken it, while `task` was under way.
+    """
 
     node_name: str
     victims: Sequence[Victim]
     task: asyncio.Task[None]
     answered_at: float = math.inf
+    is_lost: bool = False
 
 
 class OwnPreemption:
@@ -236,7 +240,9 @@ class OwnPreemption:
         try:
             await self._require_as_asked(pod)
             await self._nominate(pod, node_name)
-            await self._evictions.make_room(profile, pod, node_name, victims, lower)
+            await self._evictions.make_room(
+                profile, pod, node_name, victims, lambda: [other for other in lower if self._has_no_other_room(other)]
+            )
             ended("success")
             self._note_answer(pod_uid(pod))
         except Exception as error:
@@ -282,6 +288,14 @@ class OwnPreemption:
             if each.priority < pod.spec.priority and each.uid != uid and each.scheduler_name in names
         ]
 
+    def _has_no_other_room(self, other: Pod) -> bool:
+        """Return whether a pod that lost its room has got no other since, here or on another node, and still waits."""
+        uid, lost = pod_uid(other), other.status.nominated_node_name
+        slot, room = self._cluster.pending_slot(uid), self._rooms.get(uid)
+        if slot is None or (room is not None and not room.is_lost):
+            return False
+        return self._cluster.pods[slot].nominated_node_name in ("", lost)
+
     def _nominated(self, slot: int, node_name: str) -> Pod:
         facts = self._cluster.pods[slot]
         metadata = ObjectMeta(namespace=facts.namespace, name=facts.name, uid=facts.uid)
@@ -304,6 +318,7 @@ class OwnPreemption:
         if room is None or room.task.done():
             self._end_room(uid)
         else:
+            room.is_lost = True
             self._withdraw(uid)
 
     def _end_room(self, uid: str) -> None:

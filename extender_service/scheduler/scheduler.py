@@ -321,7 +321,9 @@ class Scheduler:
         node_name, failure = preemption.node_name, preemption.failure
         victims = self._evictions.to_evict(preemption.victims)
         try:
-            await self._evictions.make_room(profile, pod, node_name, victims, self._lower_nominated(pod, node_name))
+            await self._evictions.make_room(
+                profile, pod, node_name, victims, lambda: self._lower_nominated(pod, node_name)
+            )
         except Exception as error:
             log.exception("preemption failed", extra={"pod": pod_name(pod), "node": node_name})
             self._queue.nominator.remove(pod)

@@ -89,14 +89,20 @@ class Evictions:
         return [victim for victim in victims if not victim.terminating]
 
     async def make_room(
-        self, profile: Profile, preemptor: Pod, node_name: str, victims: Sequence[Victim], nominated: Iterable[Pod]
+        self,
+        profile: Profile,
+        preemptor: Pod,
+        node_name: str,
+        victims: Sequence[Victim],
+        nominated: Callable[[], Iterable[Pod]],
     ) -> None:
-        """Evict the victims, all at once; then take back the nominations of `nominated` pods for this node.
+        """Evict the victims, all at once; then take back the nominations for this node of the pods that `nominated`
+        returns by then: evictions may take long, and a pod may have been nominated for another node meanwhile.
 
         Raises KubeError if a victim could not be deleted; others may be.
         """
         await _all(self._evict(profile, preemptor, node_name, victim) for victim in victims)
-        self._take_back(nominated)
+        self._take_back(nominated())
 
     def begin(self, preemptor: Pod) -> RunningPreemption:
         """Keep a pod out of the queue until `make_room_meanwhile` has ended."""

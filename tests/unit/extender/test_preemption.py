@@ -23,13 +23,15 @@ Written = list[tuple[str, str, str | None]]
 
 
 class Api:
-    """Takes writes about pods, each after a step of the event loop, and once the gate is open."""
+    """Takes writes about pods, each after a step of the event loop, and once the gate is open. Those about `slow` pods
+    wait for an event of their own."""
 
     def __init__(self) -> None:
         self.gate = asyncio.Event()
         self.gate.set()
         self.written: Written = []
         self.error: KubeError | None = None
+        self.slow: dict[str, asyncio.Event] = {}
         self.refused_verb = ""
         self.pods: dict[str, Pod] = {}
 
@@ -46,6 +48,8 @@ class Api:
 
     async def _write(self, verb: str, name: str, value: str | None) -> None:
         await self.gate.wait()
+        if name in self.slow:
+            await self.slow[name].wait()
         if verb == self.refused_verb and self.error is not None:
             raise self.error
         self.written.append((verb, name, value))
@@ -225,6 +229,30 @@ async def test_a_lower_nomination_is_taken_back_after_the_evictions() -> None:
         ("mark", "on-a", None),
         ("delete", "on-a", None),
         ("nominate", "important", None),
+    ]
+
+
+@in_event_loop
+async def test_a_nomination_for_another_node_that_came_during_the_evictions_is_kept() -> None:
+    world = PreemptingWorld(small_node("a"), small_node("b"), small_node("c"))
+    names, pod, urgent = ["a", "b", "c"], important(), important("urgent", priority=1000)
+    on_c = with_priority(make_pod("on-c", "c", requests={"cpu": "1"}), 2000)
+    world.show(filler("a"), filler("b", priority=50), on_c, pod, urgent)
+    await world.refuse(pod, names)
+    world.show(nominated(pod, "a"), filler("b", priority=2000))
+    world.api.slow["on-a"] = asyncio.Event()
+    await world.refuse(urgent, names)
+    world.show(filler("b"))
+
+    world.cluster.remove_pod(("default", "on-a"))  # its end wakes the pod, and room on b is better by now
+    await world.refuse(nominated(pod, "a"), names)
+    world.api.slow["on-a"].set()
+    await turns()
+
+    assert ("nominate", "urgent", "a") in world.api.written
+    assert [write for write in world.api.written if write[1] == "important"] == [
+        ("nominate", "important", "a"),
+        ("nominate", "important", "b"),
     ]
 
 

@@ -53,7 +53,7 @@ async def test_of_thousands_of_victims_few_are_written_about_at_once() -> None:
     preemptor = whole(make_pod("important"))
     profile = world.engine.profiles.of(preemptor)
     victims = [Victim("default", f"p{number}", f"uid-{number}") for number in range(1000)]
-    storm = asyncio.gather(*(evictions.make_room(profile, preemptor, "a", [victim], []) for victim in victims))
+    storm = asyncio.gather(*(evictions.make_room(profile, preemptor, "a", [victim], list) for victim in victims))
     await turns()
     assert api.under_way == MOST_VICTIMS_AT_ONCE
     api.gate.set()
@@ -241,6 +241,26 @@ async def test_a_lower_nomination_that_is_still_on_its_way_is_taken_back() -> No
     await world.scheduler.close()
     nominated = [patch["status"]["nominatedNodeName"] for verb, name, patch in world.api.written if name == "lower"]
     assert nominated == ["a", None]
+
+
+@pytest.mark.parametrize(("node_name", "patched"), [("a", {"p", "lower"}), ("b", {"p"})])
+@in_event_loop
+async def test_until_1_32_a_nomination_is_taken_back_if_it_is_for_the_node_after_the_evictions(
+    node_name: str, patched: set[str]
+) -> None:
+    world = SchedulerWorld(make_node("a"), rules=rules_of(32))
+    victim, lower = make_pod("victim", "a", requests=CPU), make_pod("lower", requests=CPU, nominated="a")
+    world.api.slow, world.api.gate = {"victim"}, asyncio.Event()
+    world.create(victim, lower, important("p"))
+    assert world.attempt() == "p"
+    await turns()
+    later = msgspec.structs.replace(lower.metadata, resource_version="2")
+    status = msgspec.structs.replace(lower.status, nominated_node_name=node_name)
+    world.create(msgspec.structs.replace(lower, metadata=later, status=status))
+    world.api.gate.set()
+    await world.scheduler.close()
+    patches = [(name, patch["status"]) for verb, name, patch in world.api.written if verb == "patch"]
+    assert {name for name, status in patches if "nominatedNodeName" in status} == patched
 
 
 class Slow(Permit, PreBind):
