@@ -17,7 +17,7 @@ schedule_one.go). It is not written again then: after each write, kube-scheduler
 import asyncio
 import logging
 import math
-from collections.abc import Collection, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -203,51 +203,45 @@ class OwnPreemption:
         slot = self._cluster.pending_slot(uid)
         assert slot is not None, "only a pod that the watch shows as pending gets room"
         node_name = result.node_name
-        victims = self._unbound_dropped([victim_in(self._cluster, slot) for slot in result.victims])
+        victims = [victim_in(self._cluster, slot) for slot in result.victims]
         if not victims and pod.status.nominated_node_name == node_name:
             return
-        if victims:
-            self._metrics.preempted(len(victims))
         log.info("makes room for a pod", extra={"pod": pod_name(pod), "node": node_name, "victims": len(victims)})
-        lower = self._lower_nominated(pod, uid, node_name)
-        for other in lower:
-            self._lose_room(pod_uid(other))
         self._forget_placed()
         self._cluster.nominations.nominate_ahead(pod, uid, slot, node_name)
-        task = self._start(self._carry_out(pod, profile, node_name, self._evictions.to_evict(victims), lower))
+        task = self._start(self._carry_out(pod, uid, profile, node_name, victims))
         self._rooms[uid] = RoomBeingMade(node_name, victims, task)
-        if not victims:
-            self._refused.note_withheld(pod)  # no victim's end wakes it
 
-    def _unbound_dropped(self, victims: Sequence[Victim]) -> list[Victim]:
-        """Return the victims without those that are only expected on their node: these need no deletion, as no binding
-        has been asked for. kube-scheduler does not know of them."""
-        bound = []
-        for victim in victims:
-            placement = self._cluster.placements.get(victim.uid)
-            if placement is None or placement.assumed or self._cluster.pending_slot(victim.uid) is None:
-                bound.append(victim)
-            else:
-                self._cluster.drop_placement(victim.uid)
-        return bound
-
-    async def _carry_out(
-        self, pod: Pod, profile: Profile, node_name: str, victims: Sequence[Victim], lower: Collection[Pod]
-    ) -> None:
+    async def _carry_out(self, pod: Pod, uid: str, profile: Profile, node_name: str, chosen: Sequence[Victim]) -> None:
         """Nominate the pod, then evict its victims, then take back other nominations. If that fails, kube-scheduler is
-        to ask again: no event might wake the pod."""
+        to ask again: no event might wake the pod.
+
+        No other pod loses its place or its nomination before the API server has confirmed this one.
+        """
         ended = self._metrics.preempting()
         try:
             await self._require_as_asked(pod)
-            await self._nominate(pod, node_name)
+            victims = self._without_dropped(chosen, node_name)
+            self._note_victims(uid, victims)
+            lower = self._lower_nominated(pod, uid, node_name)
+            for other in lower:
+                self._lose_room(pod_uid(other))
+            if victims or pod.status.nominated_node_name != node_name:
+                await self._nominate(pod, node_name)
             await self._evictions.make_room(
-                profile, pod, node_name, victims, lambda: [other for other in lower if self._has_no_other_room(other)]
+                profile,
+                pod,
+                node_name,
+                self._evictions.to_evict(victims),
+                lambda: [other for other in lower if self._has_no_other_room(other)],
             )
             ended("success")
-            self._note_answer(pod_uid(pod))
+            self._note_answer(uid)
+            if not victims:
+                self._refused.note_withheld(pod)  # no victim's end wakes it
         except Exception as error:
             ended("error")
-            self._note_failure(pod_uid(pod))
+            self._note_failure(uid)
             if isinstance(error, ApiError) and error.says_gone:
                 return
             extra = {"pod": pod_name(pod), "node": node_name}
@@ -256,6 +250,25 @@ class OwnPreemption:
             else:
                 log.exception("preemption failed", extra=extra)
             self._refused.note_withheld(pod)
+
+    def _without_dropped(self, victims: Sequence[Victim], node_name: str) -> list[Victim]:
+        """Drop the places of the victims that are only expected on their node, and return the others that are there.
+
+        An expected pod needs no deletion, as no binding has been asked for. kube-scheduler does not know that its place
+        is dropped: should it ask for that binding, BindVerb checks whether the pod fits.
+        """
+        left = []
+        for victim in victims:
+            placement = self._cluster.placements.get(victim.uid)
+            if self._cluster.pending_slot(victim.uid) is None:
+                left.append(victim)
+            elif placement is None or placement.node_name != node_name:
+                continue  # its place has ended since it was chosen
+            elif placement.assumed:
+                left.append(victim)
+            else:
+                self._cluster.drop_placement(victim.uid)
+        return left
 
     async def _require_as_asked(self, pod: Pod) -> None:
         """Raise CycleError unless the API server has this pod, pending and just as the caller has sent it: a caller may
@@ -330,10 +343,18 @@ class OwnPreemption:
         known = self._cluster.pod(uid)
         self._cluster.nominations.withdraw(uid, "" if known is None else known.nominated_node_name)
 
+    def _note_victims(self, uid: str, victims: Sequence[Victim]) -> None:
+        """Note the victims that are to be evicted for the room that the current task makes."""
+        if victims:
+            self._metrics.preempted(len(victims))
+        room = self._room_of_task(uid)
+        if room is not None:
+            room.victims = victims
+
     def _note_answer(self, uid: str) -> None:
         """Note when the API server had answered about the room that the current task makes."""
-        room = self._rooms.get(uid)
-        if room is not None and room.task is asyncio.current_task():
+        room = self._room_of_task(uid)
+        if room is not None:
             room.answered_at = self._clock()
 
     def _note_failure(self, uid: str) -> None:
@@ -341,9 +362,13 @@ class OwnPreemption:
         now = self._clock()
         self._failed_at = {other: at for other, at in self._failed_at.items() if now < at + _PAUSE_SECONDS}
         self._failed_at[uid] = now
-        room = self._rooms.get(uid)
-        if room is not None and room.task is asyncio.current_task():
+        if self._room_of_task(uid) is not None:
             self._end_room(uid)
+
+    def _room_of_task(self, uid: str) -> RoomBeingMade | None:
+        """Return the room of a pod if the current task makes it."""
+        room = self._rooms.get(uid)
+        return room if room is not None and room.task is asyncio.current_task() else None
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)

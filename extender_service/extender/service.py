@@ -84,6 +84,7 @@ class ExtenderService:
         self._preemption = OwnPreemption(self.engine, self._lag, self.refused, work, clock=self.clock)
         self.filter.preemption = self._preemption
         self.preempt.is_off = True
+        self.bind.requires_fit = True
 
     def give_up(self, why: str) -> None:
         """Undo all bindings that wait, drop all expectations, and forget refused pods."""

@@ -5,13 +5,14 @@ import asyncio
 from extender_service.extender.binding_events import Record, bound_pod
 from extender_service.extender.trust import Trust
 from extender_service.framework.guard import CycleError
-from extender_service.kube.types.core import Pod
+from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.extender_api import ExtenderBindingArgs
 from extender_service.kube.types.pods import pod_uid
 from extender_service.scheduling import pod_events
 from extender_service.scheduling.binder import BindError
 from extender_service.scheduling.decision import Decision
 from extender_service.scheduling.engine import Engine
+from extender_service.scheduling.explanation import grounds, refusals
 from extender_service.scheduling.question import Question
 from extender_service.serving.scope import HungUp
 
@@ -19,7 +20,9 @@ from extender_service.serving.scope import HungUp
 class BindVerb:
     """Binds pods by name. Callers that ask for a binding under way join it.
 
-    If all callers hang up before the binding ends, an event about its outcome goes to `record`.
+    If all callers hang up before the binding ends, an event about its outcome goes to `record`. With `requires_fit`, a
+    pod without a place on the node must fit there: set it if the service preempts, as it drops places that
+    kube-scheduler goes on counting on, such as that of a pod in kube-scheduler's own Permit.
     """
 
     def __init__(self, engine: Engine, trust: Trust, record: Record) -> None:
@@ -28,6 +31,7 @@ class BindVerb:
         self._binder = engine.binder
         self._trust = trust
         self._record = record
+        self.requires_fit = False
         self._callers: dict[str, list[HungUp]] = {}
 
     async def __call__(self, args: ExtenderBindingArgs, hung_up: HungUp) -> None:
@@ -103,12 +107,21 @@ class BindVerb:
     def _judged(self, pod: Pod, node_name: str) -> Decision | None:
         """Run the plugins for the node that was chosen elsewhere, if some need the state of a decision to bind.
 
-        The pod's placement on another node ends first, which frees what it reserved there, also for this pod.
+        The pod's placement on another node ends first, which frees what it reserved there, also for this pod. Raises
+        BindError if the pod must fit and does not, CycleError or QuantityError if no decision is possible.
         """
         self._cluster.drop_placement(pod_uid(pod))
+        nodes = self._engine.nodes.named_once([node_name])
+        # A node that the watch does not show has no place that another pod could have got.
+        if self.requires_fit and not nodes.unknown:
+            decision = self._engine.judge(Question(pod, nodes, must_score=False))
+            if not len(decision.feasible):
+                why = ", ".join(refusals(grounds(decision)).reasons)
+                raise BindError(
+                    f"pod {pod_name(pod)} has no place on {node_name} any more, and does not fit there: {why}"
+                )
         if not self._engine.profiles.of(pod).sets_aside:
             return None
-        nodes = self._engine.nodes.named_once([node_name])
         return self._engine.decide(Question(pod, nodes, chosen_elsewhere=True))
 
     async def _wanted(self, args: ExtenderBindingArgs) -> Pod:

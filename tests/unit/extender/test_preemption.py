@@ -31,11 +31,14 @@ class Api:
         self.gate.set()
         self.written: Written = []
         self.error: KubeError | None = None
+        self.read_gate = asyncio.Event()
+        self.read_gate.set()
         self.slow: dict[str, asyncio.Event] = {}
         self.refused_verb = ""
         self.pods: dict[str, Pod] = {}
 
     async def get_pod(self, namespace: str, name: str) -> Pod | None:
+        await self.read_gate.wait()
         return self.pods.get(name)
 
     async def patch_pod_status(self, namespace: str, name: str, patch: Mapping[str, Any]) -> None:
@@ -460,6 +463,103 @@ async def test_a_pod_that_is_only_expected_on_a_node_is_not_deleted() -> None:
     refusal = world.extender.refused.get(pod.metadata.uid)
     assert refusal is not None
     assert refusal.is_withheld
+
+
+@in_event_loop
+async def test_a_pod_whose_place_was_dropped_is_bound_only_if_it_fits_again() -> None:
+    world, pod = full_world()
+    world.cluster.remove_pod(("default", "on-a"))
+    expected = important("expected", priority=1)
+    world.show(expected)
+    world.pods.put(expected)
+    assert (await world.filter(expected, NAMES))["NodeNames"] == ["a"]
+    await world.refuse(pod)
+
+    is_full = "pod default/expected has no place on a any more, and does not fit there: Insufficient cpu"
+    assert await world.bind(expected, "a") == is_full  # the other pod is nominated
+    assert (await world.filter(nominated(pod, "a"), ["a"]))["NodeNames"] == ["a"]
+    assert await world.bind(expected, "a") == is_full
+    world.cluster.remove_pod(("default", "important"))
+    assert await world.bind(expected, "a") == ""
+    assert world.pods.bound == [("default", "expected", expected.metadata.uid, "a")]
+
+
+@pytest.mark.parametrize("node_name", ["a", "unknown"])
+@in_event_loop
+async def test_a_service_that_has_restarted_binds_a_pod_that_it_did_not_place(node_name: str) -> None:
+    world, pod = PreemptingWorld(), important()
+    world.show(pod)
+    world.pods.put(pod)
+
+    assert await world.bind(pod, node_name) == ""
+    assert world.expected_on(pod) == node_name
+
+
+@in_event_loop
+async def test_the_place_of_another_pod_is_kept_if_the_pod_is_not_as_the_api_server_has_it() -> None:
+    world, pod = full_world()
+    world.cluster.remove_pod(("default", "on-a"))
+    expected = important("expected", priority=1)
+    world.show(expected)
+    assert (await world.filter(expected, NAMES))["NodeNames"] == ["a"]
+    world.api.pods["important"] = structs.replace(pod, spec=structs.replace(pod.spec, node_selector={"made": "up"}))
+
+    await world.refuse(pod)
+
+    assert world.api.written == []
+    assert world.expected_on(expected) == "a"
+
+
+@in_event_loop
+async def test_no_pod_loses_its_room_to_one_that_is_not_as_the_api_server_has_it() -> None:
+    world, pod = full_world()
+    urgent = important("urgent", priority=1000)
+    world.show(with_priority(filler("b"), 2000), urgent)
+    await world.refuse(pod)
+    del world.api.pods["urgent"]
+
+    await world.refuse(urgent)
+
+    assert [each.uid for each in world.cluster.nominations.on_node("a")] == [pod.metadata.uid]
+
+
+@in_event_loop
+async def test_an_expected_victim_whose_binding_begins_meanwhile_is_evicted() -> None:
+    world, pod = full_world()
+    world.cluster.remove_pod(("default", "on-a"))
+    expected = important("expected", priority=1)
+    world.show(expected)
+    world.pods.put(expected)
+    assert (await world.filter(expected, NAMES))["NodeNames"] == ["a"]
+    world.api.read_gate.clear()
+
+    await world.refuse(pod)
+    assert await world.bind(expected, "a") == ""
+    world.api.read_gate.set()
+    await turns()
+
+    assert world.api.written == [
+        ("nominate", "important", "a"),
+        ("mark", "expected", None),
+        ("delete", "expected", None),
+    ]
+
+
+@in_event_loop
+async def test_an_expected_victim_whose_place_ends_meanwhile_is_left_alone() -> None:
+    world, pod = full_world()
+    world.cluster.remove_pod(("default", "on-a"))
+    expected = important("expected", priority=1)
+    world.show(expected)
+    assert (await world.filter(expected, NAMES))["NodeNames"] == ["a"]
+    world.api.read_gate.clear()
+
+    await world.refuse(pod)
+    world.cluster.drop_placement(expected.metadata.uid)
+    world.api.read_gate.set()
+    await turns()
+
+    assert world.api.written == [("nominate", "important", "a")]
 
 
 @in_event_loop
