@@ -74,7 +74,7 @@ def _search(profile: Profile, cluster: Cluster, pod: Pod) -> tuple[float, int]:
     assert not len(decision.feasible)
     started = time.perf_counter()
     hopeful = np.flatnonzero(decision.verdicts.rejected_with(Code.UNSCHEDULABLE))
-    tried = dry_run(cluster, pod, nodes.at(hopeful), FilteringAgain(profile, decision.state, pod, []))
+    tried = dry_run(cluster, pod, nodes.at(hopeful), FilteringAgain(profile, decision.state, pod, ()))
     best = best_candidates(cluster.pods, tried.candidates)
     assert len(best)
     return (time.perf_counter() - started) * 1000, len(tried.candidates)

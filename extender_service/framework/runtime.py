@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.state.nominations import Nominated, NominatedPods
+from extender_service.cluster.state.nominated_columns import Nominated
 from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.answer_checks import wrong_names, wrong_rejections, wrong_scores, wrong_status
@@ -234,11 +234,10 @@ def _joining(nodes: NodeView, nominated: Nominated) -> RowChanges | None:
     """Return the nominated pods as changes of the nodes that they are nominated for."""
     if not nominated:
         return None
-    if isinstance(nominated, NominatedPods):
-        slots, positions = nominated.slots, nodes.positions_of_rows(nominated.rows)
-    else:
-        slots = np.array([nomination.slot for nomination in nominated], np.intp)
-        positions = nodes.positions_of([nomination.node_name for nomination in nominated])
+    slots, positions = nominated.slots, nodes.positions_of_rows(nominated.rows)
+    if nominated.names:
+        positions = positions.copy()
+        positions[nominated.rows < 0] = nodes.positions_of(nominated.names)
     here = (positions >= 0).nonzero()[0]
     if not len(here):
         return None

@@ -7,7 +7,7 @@ next question. A decision that was made in that time is used only if nothing has
 from typing import NamedTuple
 
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.cluster.state.nominations import Nominated
+from extender_service.cluster.state.nominated_columns import Nominated
 from extender_service.framework.guard import CycleError
 from extender_service.framework.profile import Profile
 from extender_service.kube.parsing.quantities import QuantityError

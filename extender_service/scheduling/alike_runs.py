@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.cluster.state.nominations import Nominated
+from extender_service.cluster.state.nominated_columns import Nominated
 from extender_service.cluster.state.placements import Placement
 from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.cluster.view.node_view import NodeView

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.state.nominations import Nominated
+from extender_service.cluster.state.nominated_columns import Nominated
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.profile import Profile
 from extender_service.framework.runtime import (

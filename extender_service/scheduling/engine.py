@@ -1,13 +1,14 @@
 """The engine: decides about pods, places them and binds them. Programs call it, and no module beneath it."""
 
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.cluster.state.nominations import Nominated
+from extender_service.cluster.state.nominated_columns import Nominated
 from extender_service.cluster.state.placements import Placement
 from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.framework.cycle_state import CycleState
@@ -76,7 +77,7 @@ class Engine:
         self.unsupported = UnsupportedFields(cluster.rules)
         self._bind_elsewhere = bind_elsewhere
         self._last_placed: Decision | None = None
-        self._nominated_for = nominated_for or (lambda pod: cluster.nominated_for(pod, profiles.names))
+        self._nominated_for = nominated_for or partial(cluster.nominated_for, scheduler_names=profiles.names)
 
     def decide(self, question: Question) -> Decision:
         """Decide about a pod, without changing the cluster. If the pod is placed already, it counts like any other pod.

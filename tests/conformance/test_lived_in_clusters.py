@@ -78,7 +78,8 @@ def test_what_does_not_change_the_clusters_version_changes_no_verdict(family: st
             evaluation.apply(raw)
             evaluation.node_names = sorted(set(evaluation.node_names))
             if random.random() < DECIDING:
-                nominated = tuple(cluster.nominated_for(evaluation.pod, evaluation.scheduler_names))
+                found = cluster.nominated_for(evaluation.pod, evaluation.scheduler_names)
+                nominated = (*found.serials.tolist(), *found.rows.tolist(), *found.names) if found else ()
                 verdict = verdict_of(case.name, evaluation, None)
                 verdict.pop("preempt", None)  # is decided when it is asked for
                 before = known.setdefault((cluster.version, nominated), verdict)

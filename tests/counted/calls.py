@@ -39,8 +39,19 @@ def call_decided_ahead(nodes: int) -> int:
     return typical(_calls("replace", "filter", "the same", nodes, alike=True))
 
 
-def _calls(mode: Mode, verb: Verb, order: Order, nodes: int, *, alike: bool = False) -> Iterator[int]:
+def call_with_nominated(nodes: int) -> int:
+    """Count a call while on each node a pod is nominated."""
+    return typical(_calls("replace", "filter", "the same", nodes, nominates=True))
+
+
+def _calls(
+    mode: Mode, verb: Verb, order: Order, nodes: int, *, alike: bool = False, nominates: bool = False
+) -> Iterator[int]:
     cluster = synthetic.cluster(nodes, PODS_PER_NODE)
+    if nominates:
+        preemptor = synthetic.pending_pod("plain-rs")
+        for number, name in enumerate(cluster.node_names()):
+            cluster.apply_pod(_nominated(numbered(preemptor, -1 - number), name))
     random = Random(_SEED)
     app = _app(cluster, mode, random)
     waiting = synthetic.pending_pod("plain-rs")
@@ -84,6 +95,10 @@ async def _answer(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> N
 def _unlike_others(pod: Pod) -> Pod:
     annotations = {"name": pod.metadata.name}
     return structs.replace(pod, metadata=structs.replace(pod.metadata, annotations=annotations))
+
+
+def _nominated(pod: Pod, node_name: str) -> Pod:
+    return structs.replace(pod, status=structs.replace(pod.status, nominated_node_name=node_name))
 
 
 def _first_node(answer: bytes) -> str:

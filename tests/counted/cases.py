@@ -6,7 +6,7 @@ from typing import NamedTuple, get_args
 
 from extender_service.extender.modes import Mode
 from extender_service.extender.reporting.observation import Verb
-from tests.counted.calls import Order, call, call_decided_ahead
+from tests.counted.calls import Order, call, call_decided_ahead, call_with_nominated
 from tests.counted.decisions import catching_up, decision, dry_run_of_preemption
 from tests.counted.events import PodEvent, heartbeat, pod_event
 from tests.counted.failing import Waiting, attempt
@@ -44,6 +44,7 @@ CASES: Mapping[str, Case] = {
         for mode, verb in _CALLS
     },
     "replace filter, decided ahead": Case(call_decided_ahead),
+    "replace filter, a nominated pod on each node": Case(call_with_nominated),
     **{f"event, a pod {which}": Case(partial(pod_event, which)) for which in get_args(PodEvent)},
     "event, a node's heartbeat": Case(heartbeat),
     **{f"loop of schedule, a pod {which}": Case(partial(step, which)) for which in get_args(Step)},

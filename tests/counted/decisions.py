@@ -61,7 +61,7 @@ def dry_run_of_preemption(victims: int, nodes: int) -> int:
     view = cluster.view(None)
     decision = decide(profile, Question(pod, AllNodes(view), must_score=False))
     hopeful = view.at(np.flatnonzero(decision.verdicts.rejected_with(Code.UNSCHEDULABLE)))
-    again = FilteringAgain(profile, decision.state, pod, [])
+    again = FilteringAgain(profile, decision.state, pod, ())
 
     def search() -> None:
         found = dry_run(cluster, pod, hopeful, again).candidates

@@ -33,14 +33,14 @@ def portrait(cluster: Cluster) -> dict[str, Any]:
     ahead = {placement.slot: placement.assumed for placement in cluster.placements}
     slots = [slot for slot, facts in enumerate(pods.facts) if facts is not None]
     requested = cluster.view(None).kept_by_room(_requested_cpu)
-    weighing = cluster.nominations.weighing_on("", 0, [""])
+    nominations = cluster.nominations._by_uid.values()
     terms = pods.anti_affinity.about(LabelSet("default", {"app": "web"}), {})
     return {
         "facts": {pods[slot].uid: _pod(cluster, slot) for slot in slots if slot not in ahead},
         "placements": {pods[slot].uid: (_pod(cluster, slot), ahead[slot]) for slot in slots if slot in ahead},
         "pods": {key: cluster.pods[slot].key for key, slot in cluster._slot_by_key.items()},
         "uids": {uid: cluster.pods[slot].uid for uid, slot in cluster._slot_by_uid.items()},
-        "nominations": {item.uid: (pods[item.slot].uid, item.node_name) for item in weighing},
+        "nominations": {item.uid: (pods[item.slot].uid, item.node_name) for item in nominations},
         "requested": _by_name(cluster, requested),
         "counts": _by_name(cluster, cluster.pod_counts.by_row(WEB, table.size)),
         "anti-affinity": {counts.key: _by_name(cluster, _by_row(counts, table.size)) for counts in terms},

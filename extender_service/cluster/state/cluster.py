@@ -14,7 +14,8 @@ from extender_service.cluster.pods.pod_counts import PodCounts, PodQuery
 from extender_service.cluster.pods.pod_entries import PodEntry, pod_entry
 from extender_service.cluster.pods.pod_table import NO_ROW, PodFacts, PodKey, PodTable
 from extender_service.cluster.state.changes import Change, Changes
-from extender_service.cluster.state.nominations import Nomination, Nominations
+from extender_service.cluster.state.nominated_columns import Nominated
+from extender_service.cluster.state.nominations import Nominations
 from extender_service.cluster.state.occupancy import Occupancy
 from extender_service.cluster.state.placements import Placements
 from extender_service.cluster.view.node_view import NodeView, compute
@@ -65,8 +66,8 @@ class Cluster:
         self._compute = partial(compute, self.memory, self._occupancy.pods)
         self.pod_counts = PodCounts(self._occupancy.pods)
         self.workloads = Workloads()
-        self.nominations = Nominations(gated_count=rules.gated_nominees)
         self.placements = Placements(self._occupancy)
+        self.nominations = Nominations(self.pods, self.nodes, self.placements, gated_count=rules.gated_nominees)
 
     @property
     def nodes(self) -> NodeTable:
@@ -186,12 +187,9 @@ class Cluster:
                 return slot
         return None
 
-    def nominated_for(self, pod: Pod, scheduler_names: Container[str]) -> list[Nomination]:
-        """Return the nominated pods that count when a pod is judged, except those that count on a node already."""
-        if not self.nominations:
-            return []
-        weighing = self.nominations.weighing_on(pod_uid(pod), pod.spec.priority, scheduler_names)
-        return [nomination for nomination in weighing if self.placements.get(nomination.uid) is None]
+    def nominated_for(self, pod: Pod, scheduler_names: Container[str]) -> Nominated:
+        """Return the nominated pods that count when a pod is judged (see Nominations)."""
+        return self.nominations.counting_for(pod, scheduler_names)
 
     def slot_of(self, key: PodKey) -> int | None:
         """Return the slot of a pod that the watch knows."""

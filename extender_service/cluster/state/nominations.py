@@ -1,46 +1,26 @@
 """Pods that preemption has made room for, and that are still on their way (internal/queue, nominator)."""
 
-import itertools
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
+from extender_service.cluster.nodes.node_table import NodeTable
+from extender_service.cluster.pods.pod_table import PodTable
+from extender_service.cluster.state.nominated_columns import Nominated, NominatedColumns
+from extender_service.cluster.state.placements import Placements
+from extender_service.cluster.structures.change_log import ChangeLog
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.watched_pods import AnyPod
 
 
 class Nomination(msgspec.Struct, frozen=True):
-    """A pending pod that is to run on a node, and its slot in the pod table.
-
-    `version` is another one whenever the pod requests or selects something else: its slot may be one that it had
-    before.
-    """
+    """A pending pod that is to run on a node, and its slot in the pod table."""
 
     uid: str
     slot: int
     node_name: str
     priority: int
     scheduler_name: str
-    version: int
-
-
-class NominatedPods:
-    """Nominated pods as columns: the slot of each in the pod table, and the row of its node."""
-
-    __slots__ = ("rows", "slots")
-
-    def __init__(self, slots: NDArray[np.intp], rows: NDArray[np.intp]) -> None:
-        self.slots = slots
-        self.rows = rows
-
-    def __len__(self) -> int:
-        return len(self.slots)
-
-
-# Nominated pods that count when a pod is judged.
-Nominated = Sequence[Nomination] | NominatedPods
 
 
 class Nominations:
@@ -49,12 +29,17 @@ class Nominations:
     A nomination that was decided `ahead` counts until it is withdrawn, unless the watch shows another one of the pod.
     """
 
-    def __init__(self, *, gated_count: bool = False) -> None:
+    def __init__(self, pods: PodTable, nodes: NodeTable, placements: Placements, *, gated_count: bool = False) -> None:
+        self._tables = pods, nodes, placements
         self._gated_count = gated_count
         self._by_uid: dict[str, Nomination] = {}
+        self._by_node: dict[str, dict[str, Nomination]] = {}
         # The nominated node by UID.
         self._ahead: dict[str, str] = {}
-        self._versions = itertools.count()
+        self.changes: ChangeLog[str] = ChangeLog()
+        """The UIDs of pods whose nomination began, changed or ended; a new log once no pod is nominated."""
+        # None until they are asked for, and once no pod is nominated.
+        self._columns: NominatedColumns | None = None
 
     def __len__(self) -> int:
         return len(self._by_uid)
@@ -63,21 +48,27 @@ class Nominations:
         """Take in what the watch says of a pod. A pod in another slot, or that was removed before, is a changed one."""
         node_name, spec = pod.status.nominated_node_name or self._ahead.get(uid, ""), pod.spec
         if not node_name or spec.node_name or (spec.scheduling_gates and not self._gated_count):
-            self._by_uid.pop(uid, None)
-            return
-        known = self._by_uid.get(uid)
-        version = known.version if known is not None and known.slot == slot else next(self._versions)
-        self._by_uid[uid] = Nomination(uid, slot, node_name, spec.priority, spec.scheduler_name, version)
+            self.remove(uid)
+        else:
+            self._set(Nomination(uid, slot, node_name, spec.priority, spec.scheduler_name))
 
     def remove(self, uid: str) -> None:
         """Forget a pod that the watch does not show any more, or shows in another slot next."""
-        self._by_uid.pop(uid, None)
+        known = self._by_uid.pop(uid, None)
+        if known is None:
+            return
+        on_node = self._by_node[known.node_name]
+        del on_node[uid]
+        if not on_node:
+            del self._by_node[known.node_name]
+        self.changes.append(uid)
+        if not self._by_uid:
+            self.changes, self._columns = ChangeLog(), None
 
     def nominate_ahead(self, pod: Pod, uid: str, slot: int, node_name: str) -> None:
         """Nominate a pending pod before the watch shows that it is nominated."""
         self._ahead[uid] = node_name
-        spec = pod.spec
-        self._by_uid[uid] = Nomination(uid, slot, node_name, spec.priority, spec.scheduler_name, next(self._versions))
+        self._set(Nomination(uid, slot, node_name, pod.spec.priority, pod.spec.scheduler_name))
 
     def withdraw(self, uid: str, shown: str) -> None:
         """End what was decided ahead about a pod: again, what the watch has `shown` counts, a node or none."""
@@ -85,20 +76,45 @@ class Nominations:
             return
         known = self._by_uid.get(uid)
         if not shown:
-            self._by_uid.pop(uid, None)
+            self.remove(uid)
         elif known is not None:
-            self._by_uid[uid] = msgspec.structs.replace(known, node_name=shown)
+            self._set(msgspec.structs.replace(known, node_name=shown))
+
+    def counting_for(self, pod: Pod, scheduler_names: Container[str]) -> Nominated:
+        """Return the pods that count when a pod is judged: others of its priority or more, of these schedulers, that do
+        not count on a node already."""
+        if not self._by_uid:
+            return ()
+        if self._columns is None:
+            self._columns = NominatedColumns(*self._tables, self)
+        return self._columns.counting_for(pod, scheduler_names)
 
     def on_node(self, node_name: str) -> list[Nomination]:
         """Return the pods that are nominated for a node."""
-        return [nomination for nomination in self._by_uid.values() if nomination.node_name == node_name]
+        return list(self._by_node.get(node_name, {}).values())
 
-    def weighing_on(self, uid: str, priority: int, scheduler_names: Container[str]) -> list[Nomination]:
-        """Return those that count when a pod is judged: others of its priority or more, of these schedulers."""
-        return [
-            nomination
-            for nomination in self._by_uid.values()
-            if nomination.priority >= priority
-            and nomination.uid != uid
-            and nomination.scheduler_name in scheduler_names
-        ]
+    def uids(self) -> Iterable[str]:
+        """Return the UIDs of the nominated pods."""
+        return self._by_uid.keys()
+
+    def node_of(self, uid: str) -> str:
+        """Return the node that a pod is nominated for, empty if for none."""
+        known = self._by_uid.get(uid)
+        return "" if known is None else known.node_name
+
+    def slot_of(self, uid: str) -> int:
+        """Return the slot of a nominated pod."""
+        return self._by_uid[uid].slot
+
+    def scheduler_of(self, uid: str) -> str:
+        """Return the scheduler name of a nominated pod."""
+        return self._by_uid[uid].scheduler_name
+
+    def _set(self, nomination: Nomination) -> None:
+        uid = nomination.uid
+        if self._by_uid.get(uid) == nomination:
+            return
+        self.remove(uid)
+        self._by_uid[uid] = nomination
+        self._by_node.setdefault(nomination.node_name, {})[uid] = nomination
+        self.changes.append(uid)

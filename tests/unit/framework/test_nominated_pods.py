@@ -6,6 +6,7 @@ from msgspec import structs
 
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.loading import default_config
 from extender_service.framework.handle import Handle
 from extender_service.framework.registry import Registry
@@ -23,15 +24,15 @@ def with_spec(pod: Pod, **spec: Any) -> Pod:
     return structs.replace(pod, spec=structs.replace(pod.spec, scheduler_name="default-scheduler", **spec))
 
 
-def decided(cluster: Cluster, pod: Pod, *, score: bool = False) -> Decision:
+def decided(cluster: Cluster, pod: Pod, nodes: NodeView | None = None, *, score: bool = False) -> Decision:
     profile = Registry(IN_TREE).profiles(default_config(ARGS_TYPES), Handle(cluster, ClusterFile(cluster, [])))
-    nodes = cluster.view(None)
+    nodes = cluster.view(None) if nodes is None else nodes
     nominated = cluster.nominated_for(pod, profile)
     return decide(profile["default-scheduler"], Question(pod, AllNodes(nodes), must_score=score), nominated=nominated)
 
 
-def feasible(cluster: Cluster, pod: Pod) -> set[str]:
-    decision = decided(cluster, pod)
+def feasible(cluster: Cluster, pod: Pod, nodes: NodeView | None = None) -> set[str]:
+    decision = decided(cluster, pod, nodes)
     return {decision.verdicts.view.names[position] for position in decision.feasible}
 
 
@@ -74,3 +75,14 @@ def test_scores_know_nothing_of_nominated_pods() -> None:
     totals = decided(cluster, make_pod("second", requests={"cpu": "1"}), score=True).totals
     assert totals is not None
     assert len(set(totals.tolist())) == 1
+
+
+def test_a_nominated_pod_counts_on_a_node_that_only_the_call_has() -> None:
+    cluster = cluster_of(
+        with_spec(make_pod("first", nominated="new", requests={"cpu": "3"})),
+        with_spec(make_pod("second", nominated="a", requests={"cpu": "3"})),
+    )
+    table = cluster.with_nodes([make_node("new", {"cpu": "4", "pods": "10"})])
+    nodes = cluster.view(None, table)
+    assert feasible(cluster, make_pod("third", requests={"cpu": "2"}), nodes) == {"b"}
+    assert feasible(cluster, make_pod("third", requests={"cpu": "1"}), nodes) == {"a", "b", "new"}

@@ -45,12 +45,15 @@ class World:
         self.pending.pop(pod_name(pod), None)
 
     def counting(self, pod: Pod) -> list[tuple[str, str]]:
-        """Return the name and node of each nominated pod that counts."""
+        """Return the name and node of each nominated pod that counts, on a node that exists."""
         found = self._nominated_for(pod)
         names = self.cluster.nodes.names
+        if not found:
+            return []
         return [
             (self.cluster.pods[slot].name, names[row])
             for slot, row in zip(found.slots.tolist(), found.rows.tolist(), strict=True)
+            if row >= 0
         ]
 
     def expected(self, pod: Pod) -> list[tuple[str, str]]:
@@ -95,7 +98,9 @@ def test_a_pod_that_requests_something_else_counts_as_it_is_now(world: World) ->
     assert world.counting(of("judged")) == [("web", "a")]
     world.see(of("web", app="other"))
     world.see(of("another"))  # takes the slot that the first version had
-    [slot] = world._nominated_for(of("judged")).slots.tolist()
+    found = world._nominated_for(of("judged"))
+    assert found
+    [slot] = found.slots.tolist()
     assert world.cluster.slot_of(("default", "web")) == slot
 
 
