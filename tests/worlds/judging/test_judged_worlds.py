@@ -18,6 +18,11 @@ def world() -> WitnessedWorld:
     return witnessed(seed=2, minutes=3.0)
 
 
+def decided_preemption() -> WitnessedCase:
+    """A preemption of that world of which nothing is left to chance."""
+    return next(case for case in world().cases if case.node and not is_left_to_chance(case))
+
+
 def judge_one(case: WitnessedCase, verdict: Verdict) -> list[str]:
     return list(differences(case, verdict))
 
@@ -37,7 +42,8 @@ def test_the_reference_agrees_with_each_decision_of_a_world(reference: Path) -> 
 
 
 def test_another_victim_is_reported(verdicts: Sequence[Verdict]) -> None:
-    case, verdict = next(pair for pair in zip(world().cases, verdicts, strict=True) if pair[0].node)
+    case = decided_preemption()
+    verdict = verdicts[world().cases.index(case)]
     wrong = msgspec.structs.replace(case, victims=["default/other"])
     (text,) = judge_one(wrong, verdict)
     assert text == f"['default/other'] were to go from {case.node}, the reference deletes {case.victims}"
@@ -66,8 +72,7 @@ def test_a_pod_that_fits_by_the_reference_is_reported(verdicts: Sequence[Verdict
 
 
 def test_what_the_reference_leaves_to_chance_is_known() -> None:
-    case = next(case for case in world().cases if case.node)
-    assert not is_left_to_chance(case)
+    case = decided_preemption()
     started = {
         key: {**each, "status": {**each["status"], "startTime": "2026-01-01T00:00:00Z"}}
         for key, each in case.definitions.items()
