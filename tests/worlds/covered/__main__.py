@@ -36,7 +36,7 @@ _OUT_OF_REACH: Final[Mapping[str, str]] = {
     r"if profile not in self\._hints:": "no pod without a profile comes into the queue",
     r"except (QuantityError|msgspec\.ValidationError)\b": "the API server stores no malformed amounts and leases",
     r"if server\.startswith\(.https:.\):": "TLS is outside of worlds",
-    r"(if under_way is None:|raise BindError\(f.pod .* is being bound to)": "only trial.py binds without a program",
+    r"if under_way is None:": "only the test of a plugin binds outside of a program (testing/trial.py)",
     r"async def lease_holder": "it reads the lease of a kube-scheduler on the machine of `serve`",
     r"if (len\(starts\) > _MOST_REASONS|counted < total):": "a hundred nodes have other reasons each",
 }
