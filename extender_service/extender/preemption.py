@@ -18,7 +18,6 @@ import asyncio
 import logging
 import math
 from collections.abc import Coroutine, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -96,6 +95,7 @@ class OwnPreemption:
         self._rooms: dict[str, RoomBeingMade] = {}
         self._many_rooms = _FEW_ROOMS
         self._failed_at: dict[str, float] = {}
+        self._taking_back: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def as_nominated(self, pod: Pod) -> Pod:
@@ -185,9 +185,12 @@ class OwnPreemption:
             return
         if result.status.code == Code.SUCCESS and result.node_name:
             self._begin(pod, uid, decision.profile, result)
-        elif result.clears_nomination and pod.status.nominated_node_name and uid not in self._writes:
-            self._end_room(uid)
-            self._start(self._take_back(pod))
+        elif result.clears_nomination and pod.status.nominated_node_name and not self._is_written_about(uid):
+            self._taking_back.add(uid)
+            self._start(self._take_back(pod, uid))
+
+    def _is_written_about(self, uid: str) -> bool:
+        return uid in self._taking_back or uid in self._writes
 
     def _post_filter(self, pod: Pod, decision: Decision) -> PostFilterResult:
         question = decision.question
@@ -279,9 +282,16 @@ class OwnPreemption:
         if known.spec != pod.spec or known.metadata.labels != pod.metadata.labels:
             raise CycleError(f"pod {pod_name(pod)} is not as the caller has sent it")
 
-    async def _take_back(self, pod: Pod) -> None:
-        with suppress(KubeError):  # logged already
+    async def _take_back(self, pod: Pod, uid: str) -> None:
+        """Take back a nomination that helps no more."""
+        try:
+            await self._require_as_asked(pod)
+            self._end_room(uid)
             await self._nominate(pod, "")
+        except (KubeError, CycleError) as error:
+            log.info("a nomination stands", extra={"pod": pod_name(pod), "error": str(error)})
+        finally:
+            self._taking_back.discard(uid)
 
     async def _nominate(self, pod: Pod, node_name: str) -> None:
         """Write a pod's nominated node, empty for none. Raises KubeError."""

@@ -305,6 +305,18 @@ async def test_a_nomination_that_helps_no_more_is_taken_back() -> None:
 
 
 @in_event_loop
+async def test_a_made_up_call_takes_back_no_nomination() -> None:
+    world = PreemptingWorld()
+    pod = nominated(important(), "a")
+    world.show(filler("a"), filler("b"), pod)
+    made_up = structs.replace(pod, spec=structs.replace(pod.spec, node_selector={"disk": "none"}))
+
+    await world.refuse(made_up)
+
+    assert world.api.written == []
+
+
+@in_event_loop
 async def test_calls_while_the_api_server_hangs_add_no_more_writes() -> None:
     world = PreemptingWorld()
     pod = nominated(important(), "a")
