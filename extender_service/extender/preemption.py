@@ -50,6 +50,10 @@ _PAUSE_SECONDS = 1.0
 _FEW_ROOMS = 64
 
 
+class _GoneError(CycleError):
+    """The pod that others were to make room for is gone, as happens."""
+
+
 class PreemptorApi(PodApi, Protocol):
     """Where pods are read, too."""
 
@@ -245,7 +249,7 @@ class OwnPreemption:
         except Exception as error:
             ended("error")
             self._note_failure(uid)
-            if isinstance(error, ApiError) and error.says_gone:
+            if isinstance(error, _GoneError) or (isinstance(error, ApiError) and error.says_gone):
                 return
             extra = {"pod": pod_name(pod), "node": node_name}
             if isinstance(error, CycleError):
@@ -278,7 +282,7 @@ class OwnPreemption:
         not choose victims by a pod that it has made up. Raises KubeError if the pod cannot be read."""
         known = await self._api.get_pod(pod.metadata.namespace, pod.metadata.name)
         if known is None or pod_uid(known) != pod_uid(pod) or known.metadata.deletion_timestamp:
-            raise CycleError(f"pod {pod_name(pod)} is gone")
+            raise _GoneError(f"pod {pod_name(pod)} is gone")
         if known.spec != pod.spec or known.metadata.labels != pod.metadata.labels:
             raise CycleError(f"pod {pod_name(pod)} is not as the caller has sent it")
 

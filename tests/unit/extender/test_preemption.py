@@ -365,14 +365,21 @@ async def test_if_a_write_fails_kube_scheduler_asks_again_and_the_pod_gets_room_
     assert world.api.written == ROOM_ON_A
 
 
-@in_event_loop
-async def test_nobody_is_evicted_for_a_pod_that_is_gone() -> None:
-    world, pod = full_world()
-    world.api.refused_verb, world.api.error = "nominate", ApiError(ApiStatus(404, "NotFound", "no"))
+@pytest.mark.parametrize("is_read", [True, False])
+def test_nobody_is_evicted_for_a_pod_that_is_gone(caplog: pytest.LogCaptureFixture, *, is_read: bool) -> None:
+    @in_event_loop
+    async def story() -> None:
+        world, pod = full_world()
+        if is_read:
+            world.api.pods.clear()
+        else:  # it goes after it was read
+            world.api.refused_verb, world.api.error = "nominate", ApiError(ApiStatus(404, "NotFound", "no"))
+        await world.refuse(pod)
+        assert world.api.written == []
 
-    await world.refuse(pod)
-
-    assert world.api.written == []
+    story()
+    assert "a pod preempts no others" not in caplog.messages
+    assert "preemption failed" not in caplog.messages
 
 
 @in_event_loop

@@ -20,6 +20,8 @@ _BINDING: Final = "/binding"
 _OK, _NOT_FOUND = 200, 404
 # A program that gives places up as it ends has ended so long afterwards.
 _ENDS_SECONDS: Final = 30.0
+# Programs have listed all again so long after a restore.
+_RESTORED_SECONDS: Final = 60.0
 
 
 class BoundOnce:
@@ -63,8 +65,8 @@ class PlacesOfBoundPodsKept:
     again, unless `serve` is asked once more about a pod that it has bound.
 
     Excused is who cannot know: the answer to the binding was lost, and the pod that was read since was on no node yet.
-    So is a pod that has ended or is being deleted, a program that ends within 30 s, and all that comes after etcd was
-    restored.
+    So is a pod that has ended or is being deleted, a program that ends within 30 s, and all that comes within a minute
+    after etcd was restored: then a list may take back what the answer to a binding has said.
     """
 
     name = "places of bound pods kept"
@@ -76,18 +78,20 @@ class PlacesOfBoundPodsKept:
         self._bound: dict[tuple[str, str], _Bound] = {}
         self._shown: dict[tuple[str, str], _Shown] = {}
         self._reserved_at: WeakKeyDictionary[Ledger, dict[str, float]] = WeakKeyDictionary()
-        self._is_restored = False
-        self._etcd.on_restore.append(self._stop)
+        self._looks_from = 0.0
+        self._etcd.on_restore.append(self._look_later)
         observed.listen(self._see)
         listen_to_ledgers(observed.world.network, self._note)
 
-    def _stop(self) -> None:
-        self._is_restored = True
+    def _look_later(self) -> None:
+        self._looks_from = self._observed.now + _RESTORED_SECONDS
+        self._bound.clear()
+        self._shown.clear()
 
     def _see(self, served: Served) -> None:
         _, _, named = served.request.path.partition("/api/v1/namespaces/")
         namespace, _, name = named.partition("/pods/")
-        if not isinstance(served.answer, Response) or not name:
+        if not isinstance(served.answer, Response) or not name or self._observed.now < self._looks_from:
             return
         if served.request.method == "GET" and "/" not in name and served.answer.status in (_OK, _NOT_FOUND):
             spec = served.answer.json().get("spec", {})
@@ -105,7 +109,7 @@ class PlacesOfBoundPodsKept:
         if entry.point == "post_bind":
             return
         ledger, pod, now = entry.ledger, pod_name(entry.pod), self._observed.now
-        bound_to = "" if self._is_restored else self._bound_to(entry)
+        bound_to = self._bound_to(entry)
         if entry.point == "reserve":
             if bound_to and ledger.who in self._replicas:
                 text = f"{ledger.who} reserves {entry.node_name} for {pod}, which it has bound to {bound_to}"
@@ -133,7 +137,7 @@ class PlacesOfBoundPodsKept:
 
     def _report_unless_ended(self, ledger: Ledger, text: str, at: str) -> None:
         runs = any(program.outcome is None and program.loop is ledger.loop for program in self._observed.programs)
-        if runs and not self._is_restored:
+        if runs and self._observed.now >= self._looks_from:
             self._observed.violated(self, text, at=at)
 
     def at_end(self) -> None:

@@ -7,6 +7,7 @@ Those about a scheduler's own knowledge at Reserve have no exception. What the A
 knowledge.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -43,16 +44,21 @@ class _Reserved(NamedTuple):
 
 
 class PodsOnNodes:
-    """The pods on each node, as the API server has them, and the version at which others ended or were deleted."""
+    """The pods on each node, as the API server has them, and the version at which others ended or were deleted.
+
+    `highest_version` is that of the latest change of any object, before the last restore if none came since.
+    """
 
     def __init__(self, observed: Observed) -> None:
         self._etcd = observed.model.etcd
         self.by_node: dict[str, dict[str, _OnNode]] = {}
         self.left: dict[str, int] = {}
+        self.highest_version = 0
         self._etcd.listeners.append(self._see)
         self._etcd.on_restore.append(self._see_all)
 
     def _see(self, kind: Kind, change: Change) -> None:
+        self.highest_version = change.revision
         if kind is PODS:
             before, after = change.before, change.after
             if before is not None and (node := _node_of(before)) and (after is None or _node_of(after) != node):
@@ -68,6 +74,7 @@ class PodsOnNodes:
 
     def _see_all(self) -> None:
         self.by_node.clear()
+        self.left.clear()  # some are there again
         for item in self._etcd.all(PODS):
             if node := _node_of(item):
                 self.by_node.setdefault(node, {})[item.value["metadata"]["uid"]] = _OnNode(item, item.revision)
@@ -88,7 +95,9 @@ class RoomKept:
     scheduler knew then. So a kubelet's own pods, a second scheduler, a leader before, and a watch that lags excuse it,
     and a forgotten pod does not.
 
-    After etcd was restored from a backup, versions say nothing, and this is not looked at any more.
+    After etcd was restored from a backup, a scheduler is looked at again once it has listed nodes and pods: once it
+    knows a version from after the restore. Where the restore did not raise the version, nothing says when that is, so
+    it is not looked at any more.
     """
 
     name = "room kept"
@@ -97,16 +106,19 @@ class RoomKept:
         self._observed = observed
         self._etcd = observed.model.etcd
         self._pods = PodsOnNodes(observed)
-        self._reserved: dict[tuple[str, str], _Reserved] = {}
+        # None while the scheduler was not looked at.
+        self._reserved: dict[tuple[str, str], _Reserved | None] = {}
         self._own: dict[Ledger, dict[str, str]] = {}
         self._replicas = {replica.name for replica in observed.replicas}
-        self._is_restored = False
-        self._etcd.on_restore.append(self._stop)
+        self._from_version = 0.0
+        self._etcd.on_restore.append(self._look_later)
         listen_to_ledgers(observed.world.network, self._note)
         observed.listen(self._see_binding)
 
-    def _stop(self) -> None:
-        self._is_restored = True
+    def _look_later(self) -> None:
+        version = self._etcd.revision
+        self._from_version = version if version > self._pods.highest_version else math.inf
+        self._reserved = dict.fromkeys(self._reserved)
 
     def _note(self, entry: LedgerEntry) -> None:
         own = self._own.setdefault(entry.ledger, {})
@@ -115,11 +127,15 @@ class RoomKept:
             if own.get(uid) == entry.node_name:
                 del own[uid]
             return
-        if entry.point == "post_bind" or self._is_restored:
+        if entry.point == "post_bind":
             return
         node_name, ledger = entry.node_name, entry.ledger
         states = ledger.api_server.states
         versions = [int(states[plural].last_resource_version or 0) for plural in ("pods", "nodes")]
+        if min(versions) < self._from_version:
+            self._reserved[ledger.who, uid] = None
+            own[uid] = node_name
+            return
         counted = {other: key for other, key in _counted(ledger, node_name) if other != uid}
         self._reserved[ledger.who, uid] = _Reserved(node_name, frozenset(counted), versions[0], versions[1])
         for problem in self._problems(entry, own, counted, versions[0]):
@@ -186,7 +202,7 @@ class RoomKept:
     def _see_binding(self, served: Served) -> None:
         path = served.request.path
         is_done = isinstance(served.answer, Response) and served.answer.status == 201
-        if not path.endswith(_BINDING) or not is_done or self._is_restored:
+        if not path.endswith(_BINDING) or not is_done:
             return
         namespace, name = path.split("/")[4], path.split("/")[6]
         item = self._etcd.get(PODS, f"{namespace}/{name}")
@@ -195,11 +211,14 @@ class RoomKept:
         uid, node_name = item.value["metadata"]["uid"], item.value["spec"].get("nodeName", "")
         if not node_name or msgspec.json.decode(served.request.body)["metadata"].get("uid", uid) != uid:
             return  # the answer comes late: the pod was made again under its name
-        reserved = self._reserved.get((served.who, uid))
-        if reserved is None:
+        if (served.who, uid) not in self._reserved:
             if any(who == served.who for who, _ in self._reserved):
                 self._observed.violated(self, f"{served.who} binds {item.key} without a reservation")
-        elif reserved.node_name != node_name:
+            return
+        reserved = self._reserved[served.who, uid]
+        if reserved is None:
+            return
+        if reserved.node_name != node_name:
             text = f"{served.who} binds {item.key} to {node_name}, and reserved {reserved.node_name}"
             self._observed.violated(self, text)
         else:
