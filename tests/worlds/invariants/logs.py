@@ -21,6 +21,10 @@ _EXPECTED: Final = (
     (r"ERROR lost the leader lease", "the replica was frozen or cut off"),
     (r"ERROR cannot update a pod", "the lease is lost, the pod is gone, or the API server does not answer"),
     (r"ERROR preemption failed .*(Api|Unreachable|Silent|Doubt|Kube|Timeout)Error\(", "the same of its victims"),
+    (
+        r"WARNING a pod preempts no others error=pod \S+ is not as the caller has sent it ",
+        "people have changed its labels, which the watch of the replica has not shown yet",
+    ),
     (r"WARNING a pod that was to be bound is not", "the API server did not answer the binding, and did not do it"),
     (r"WARNING hanging up on calls that have not finished", "`serve` ends while it is asked"),
     (r"WARNING cannot evaluate the nominated node", "an extender does not answer"),
