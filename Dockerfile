@@ -43,8 +43,9 @@ ENV PATH=/opt/extender-service/bin:$PATH \
 # A number, so that the kubelet can verify that the user is not root.
 USER 65532:65532
 
-# 8888 is for calls; 8889 is for probes, with mutual TLS. Both are on loopback unless --bind-address says otherwise.
-EXPOSE 8888 8889
+# Of `serve`, 8888 is for calls, and 8889 for probes, with mutual TLS: both on loopback unless --bind-address says otherwise.
+# Of `schedule`, 10259 is HTTPS, on all addresses.
+EXPOSE 8888 8889 10259
 
 # Calls and bindings under way get up to 20 s to finish.
 STOPSIGNAL SIGTERM

@@ -4,7 +4,7 @@
 # make test-lowest  run the fast tests with the lowest versions that pyproject.toml allows: some minutes
 # make fix      format, and fix what the linter can
 # make openapi  write the description of the API to openapi/
-# make bench    measure the speed beside kube-scheduler and an extender in Go: over an hour (QUICK=1: minutes; JSON=FILE)
+# make bench    measure the speed beside kube-scheduler and an extender in Go: three hours (QUICK=1: half an hour; JSON=FILE)
 # make conformance  compare 25,000 new cases with kube-scheduler's own plugins: ten minutes (FRESH=N, DERIVED=N, SEED=N)
 # make compat   compare examples of all rules with the plugins of Kubernetes 1.31 to 1.37: building them takes long (MINORS="34 35")
 # make faults   let watches fail in every way against a real API server, 20 times each: half an hour (TIMES=N)

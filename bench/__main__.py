@@ -1,6 +1,6 @@
 """Runs all benchmarks, with the peers for comparison: python -m bench.
 
-This takes three hours; with --quick, some minutes. To run one part: python -m bench.PART.
+This takes three hours; with --quick, half an hour. To run one part: python -m bench.PART.
 """
 
 from bench import cycle, decision, http, preemption, stages, startup, throughput, unique_labels, watch

@@ -15,7 +15,7 @@ from extender_service.command.limit_options import add_limit_options, call_limit
 from extender_service.command.option_values import boolean, duration, existing_file, parsed_by, port
 from extender_service.command.options import PlaceOptions, ServeOptions
 from extender_service.command.schedule_options import add_schedule_options, schedule_options
-from extender_service.config.release import KUBERNETES_VERSION
+from extender_service.config.release import NEWEST_MINOR, OLDEST_MINOR, version_of
 from extender_service.observability.logs import parse_log_level
 
 PROGRAM = "extender-service"
@@ -146,7 +146,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _version() -> str:
-    return f"{PROGRAM} {version(PROGRAM)} (follows kube-scheduler {KUBERNETES_VERSION})"
+    releases = f"{version_of(OLDEST_MINOR)} to {version_of(NEWEST_MINOR)}"
+    return f"{PROGRAM} {version(PROGRAM)} (follows kube-scheduler {releases})"
 
 
 def _add_config_options(add: AddOption) -> None:

@@ -2,8 +2,6 @@
 
 import re
 
-# The last patch of a minor that the rules were read from and are compared with.
-KUBERNETES_VERSION = "v1.31.1"
 OLDEST_MINOR = 31
 NEWEST_MINOR = 37
 

@@ -132,3 +132,26 @@ def asks_for_metrics(port: int, account: Path) -> None:
     with httpx.Client(verify=insecure, trust_env=False) as client:
         assert client.get(url, headers={"Authorization": f"Bearer {token}"}).status_code == 403
         assert client.get(url, headers={"Authorization": "Bearer unknown"}).status_code == 401
+
+
+def test_the_account_may_change_only_the_status_of_pods(empty_cluster: ControlPlane) -> None:
+    base = Base(empty_cluster, "scheduler")
+    base.grant_rights()
+    as_account = "--as=system:serviceaccount:whole-scheduler:whole-scheduler"
+    empty_cluster.api.create(pod("web", labels={"app": "web"}))
+
+    def patch_status(patch: str) -> str:
+        """The error of a patch, empty if it is done."""
+        try:
+            empty_cluster.kubectl("patch", "pod/web", "--subresource=status", "--patch", patch, as_account)
+        except RuntimeError as error:
+            return str(error)
+        return ""
+
+    def may_not_change(metadata: str) -> bool:
+        return "may change only the status of a pod" in patch_status(f'{{"metadata": {{{metadata}}}}}')
+
+    wait_until(lambda: may_not_change('"labels": {"more": "1"}'), "the policy to hold, soon after it was made")
+    assert may_not_change('"annotations": {"more": "1"}')
+    assert may_not_change('"finalizers": ["example.com/stay"]')
+    assert patch_status('{"status": {"nominatedNodeName": "a"}}') == ""
