@@ -58,6 +58,16 @@ class Rules:
     node_deletions_reported: bool = _since(32)
     # A nominated pod that goes, or is nominated elsewhere, frees room for pods of its priority or less.
     nominated_pods_free_room: bool = _since(33)
+    # InterPodAffinity compares a node that has changed with what it was: whether it came into a topology or left one.
+    topologies_compared: bool = _since(33)
+    # InterPodAffinity and PodTopologySpread take a nominated pod for one on a node, in hints.
+    nominated_pods_count_near: bool = _since(36)
+    # A pod that InterPodAffinity rejected is tried again when its own labels change, and when a pod goes whose
+    # anti-affinity matches it.
+    anti_affinity_of_others_wakes: bool = _since(36)
+    # A pod that matched any term of the anti-affinity wakes the rejected one when it goes or changes, not only one that
+    # matched all of them.
+    any_anti_affinity_term_wakes: bool = _since(37)
     # That a pod requests more is an event.
     scale_up_reported: bool = _since(37)
 

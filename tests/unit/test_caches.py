@@ -273,7 +273,7 @@ KEYED_BY_THE_PROGRAM = {
     "scheduler/fit_error.py",
 }
 # Tables that their writer updates, in an order that a dict would be slow to give.
-ORDERED_TABLES = {"kube/writing/event_recorder.py", "queue/in_flight_events.py", "scheduler/failure_reports.py"}
+ORDERED_TABLES = {"kube/writing/event_recorder.py", "queue/in_flight_events.py", "scheduling/write_turns.py"}
 
 
 def test_no_other_module_makes_a_cache_of_its_own() -> None:

@@ -20,7 +20,6 @@ from extender_service.plugins.inter_pod_affinity.args import InterPodAffinityArg
 from extender_service.plugins.inter_pod_affinity.filtering import AffinityRequirement, Occupied, OccupiedTopologies
 from extender_service.plugins.inter_pod_affinity.hints import (
     affinity_changed_by_node,
-    affinity_changed_by_pod,
     affinity_helped_by_node,
     affinity_helped_by_pod,
 )
@@ -131,14 +130,12 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score):
     def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
         """Queue for a pod or node that comes to meet the required terms, or ceases to violate them."""
         rules = self.handle.rules
-        if not rules.hints_compare:
-            helps = affinity_helped_by_pod if event.resource == POD else affinity_helped_by_node
-            return QueueingHint.queue_if(helps(pod, old, new, rules.wording))
-        if is_own(event, pod, new):
+        if rules.anti_affinity_of_others_wakes and is_own(event, pod, new):
             return QueueingHint.QUEUE
         if is_of_pod(event):
-            return QueueingHint.queue_if(affinity_changed_by_pod(pod, old, new, rules))
-        return QueueingHint.queue_if(affinity_changed_by_node(pod, old, new, rules))
+            return QueueingHint.queue_if(affinity_helped_by_pod(pod, old, new, rules))
+        helps = affinity_changed_by_node if rules.topologies_compared else affinity_helped_by_node
+        return QueueingHint.queue_if(helps(pod, old, new, rules.wording))
 
 
 def _has_preferences(pod: Pod) -> bool:

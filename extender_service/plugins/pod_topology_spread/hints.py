@@ -6,7 +6,7 @@ from extender_service.config.rules import Rules
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.kube.types.core import Node, Pod
 from extender_service.plugins.pod_topology_spread.constraints import Constraints
-from extender_service.plugins.shared.changed_pods import took_room
+from extender_service.plugins.shared.changed_pods import counts_near
 from extender_service.plugins.shared.event_objects import old_and_new, only_new, only_old
 
 # Returns the constraints of a pod that say DoNotSchedule. Raises PluginError where one is malformed.
@@ -50,7 +50,7 @@ def spread_changed_by_node(pod: Pod, constraints_of: ConstraintsOf, old: object,
 
 
 def _may_count(other: Pod | None, pod: Pod, rules: Rules) -> bool:
-    return other is None or (took_room(other, rules) and other.metadata.namespace == pod.metadata.namespace)
+    return other is None or (counts_near(other, rules) and other.metadata.namespace == pod.metadata.namespace)
 
 
 def spread_helped_by_node(pod: Pod, constraints_of: ConstraintsOf, old: object, new: object) -> bool:

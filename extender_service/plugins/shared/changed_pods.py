@@ -27,6 +27,11 @@ def is_own(event: ClusterEvent, pod: Pod, new: object) -> bool:
     return event.resource == TARGET_POD
 
 
+def counts_near(pod: Pod, rules: Rules) -> bool:
+    """Return whether affinity and spread count a pod: one on a node, and from v1.36 on, one that is nominated."""
+    return bool(pod.spec.node_name or (rules.nominated_pods_count_near and pod.status.nominated_node_name))
+
+
 def took_room(pod: Pod, rules: Rules) -> bool:
     """Return whether a pod took room on a node: it was there, or from v1.33 on, was nominated for it."""
     return bool(pod.spec.node_name or (rules.nominated_pods_free_room and pod.status.nominated_node_name))

@@ -116,6 +116,26 @@ async def test_a_nomination_that_has_ended(minor: int, node_name: str, is_excuse
 
 
 @pytest.mark.parametrize(
+    ("minor", "pod", "is_gone", "is_excused"),
+    [
+        (31, LONELY, True, False),  # without hints, the end of any pod wakes it
+        (34, LONELY, True, True),
+        (34, LONELY, False, False),
+        (34, TOO_LARGE, True, False),  # another plugin rejected it
+        (37, LONELY, True, False),
+    ],
+)
+@in_event_loop
+async def test_a_pod_that_has_ended(minor: int, pod: Pod, is_gone: bool, is_excused: bool) -> None:
+    waiting = Waiting(minor, pod=pod)
+    etcd = waiting.observed.model.etcd
+    etcd.put(PODS, "default/q", {"metadata": {"name": "q"}, "spec": {"nodeName": "b"}, "status": {}})
+    if is_gone:
+        etcd.delete(PODS, "default/q")
+    assert waiting.is_excused() == is_excused
+
+
+@pytest.mark.parametrize(
     ("minor", "pod", "has_pods", "is_excused"),
     [
         (31, LONELY, True, True),

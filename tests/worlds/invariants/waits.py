@@ -59,7 +59,12 @@ class FittingPodsTried:
       that. That is: the node has changed since the last attempt, or in the 15 s before, when a watch may not have
       shown that yet; and none of the plugins that rejected the pod registered the deletion of pods.
     - Before v1.33, it reports nothing when a nomination ends and no pod goes with it, though the room that it kept is
-      free. That is: a nomination for the node has ended since the last attempt.
+      free; and before v1.36, InterPodAffinity and PodTopologySpread take no notice. That is: a nomination for the node
+      has ended since the last attempt, and before v1.33 any plugin, until v1.35 one of these, rejected the pod.
+
+    With hints before v1.37, InterPodAffinity takes no notice of the end of some pods: before v1.36, of one whose
+    anti-affinity kept this pod out; and of one that matched not all terms of this pod's. That is: it rejected the pod,
+    and since then, or in the 15 s before, a pod has ended, or got other labels.
 
     Excused, too, is what the end of a node changed for others. Its pods do not count any more for affinity, topology
     spread, and claims with ReadWriteOncePod; and where it had the fewest pods, topology spread allows more elsewhere.
@@ -76,6 +81,7 @@ class FittingPodsTried:
         self._judge: Judge | None = None
         self._latest: dict[Kind, int] = {}
         self._nodes_changed_at: dict[str, float] = {}
+        self._pods_left_at = -math.inf
         self._nominated: Mapping[str, str] = {}
         self._nominations_ended_at: dict[str, float] = {}
         self._quiet_until = 0.0
@@ -93,6 +99,8 @@ class FittingPodsTried:
         versions = (change.before, change.after)
         if kind is not PODS or any(item is not None and not is_finished(item.value) for item in versions):
             self._latest[kind] = change.revision
+        if kind is PODS and _has_left(change):
+            self._pods_left_at = self._observed.now
         if kind is NODES:
             self._nodes_changed_at[change.item.key] = self._observed.now
 
@@ -156,10 +164,17 @@ class FittingPodsTried:
         freed = leader.queue._interested.of(reported_events(rules).assigned_pod_delete)
         misses_nodes = not rules.hints_replace_checks and not (freed and info.unschedulable_plugins & freed.plugins)
 
+        rejected_by = info.unschedulable_plugins
+        misses_pods = rules.queueing_hints and not rules.any_anti_affinity_term_wakes
+        if misses_pods and "InterPodAffinity" in rejected_by and self._pods_left_at > attempted_at - _LAGS_SECONDS:
+            return True
+        counts_near = rules.nominated_pods_count_near or not rejected_by & _LOOK_AT_OTHER_PODS
+        misses_nominations = not (rules.nominated_pods_free_room and counts_near)
+
         def is_missed(name: str) -> bool:
             changed_at = self._nodes_changed_at.get(name, -math.inf)
             ended_at = self._nominations_ended_at.get(name, -math.inf)
-            has_unreported_room = not rules.nominated_pods_free_room and ended_at > attempted_at
+            has_unreported_room = misses_nominations and ended_at > attempted_at
             return has_unreported_room or (misses_nodes and changed_at > attempted_at - _LAGS_SECONDS)
 
         return self._misses_gone_node(leader, info, attempted_at) or all(map(is_missed, node_names))
@@ -270,6 +285,16 @@ class FittingPodsTried:
 
     def at_end(self) -> None:
         """All was looked at as time went on."""
+
+
+def _has_left(change: Change) -> bool:
+    """Return whether a pod has ended or got other labels, so that affinity may not count it any more."""
+    before, after = change.before, change.after
+    if before is None or is_finished(before.value):
+        return False
+    if after is None or is_finished(after.value):
+        return True
+    return before.value["metadata"].get("labels") != after.value["metadata"].get("labels")
 
 
 def _unschedulable(leader: SchedulerInsides) -> dict[str, QueuedPodInfo]:
