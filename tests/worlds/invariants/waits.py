@@ -294,7 +294,7 @@ def _has_left(change: Change) -> bool:
         return False
     if after is None or is_finished(after.value):
         return True
-    return before.value["metadata"].get("labels") != after.value["metadata"].get("labels")
+    return bool(before.value["metadata"].get("labels") != after.value["metadata"].get("labels"))
 
 
 def _unschedulable(leader: SchedulerInsides) -> dict[str, QueuedPodInfo]:
