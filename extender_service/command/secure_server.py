@@ -70,8 +70,10 @@ class SecureListener:
     def __init__(self, options: ScheduleOptions, machine: Machine) -> None:
         """Open the socket and read the certificates. Raises StartError."""
         self._options = options
-        _require_authorities("--client-ca-file", options.authentication.client_ca_file)
-        _require_authorities("--requestheader-client-ca-file", options.authentication.request_header_ca_file)
+        try:
+            _authorities_of_files(options.authentication)
+        except ValueError as error:
+            raise StartError(str(error)) from error
         self._machine = machine
         self._refused = Refusals(machine.clock)
         self._certificates = _certificates(options.serving, self._refused, machine)
@@ -185,8 +187,9 @@ class _KnownAuthorities:
 
     def _apply(self) -> None:
         options, published = self._options, self._published
-        clients = _text(options.client_ca_file) or published.get("client-ca-file", "")
-        proxies = _text(options.request_header_ca_file)
+        clients, proxies = _authorities_of_files(options)
+        if not clients:
+            clients = published.get("client-ca-file", "")
         headers = ProxyHeaders(
             options.request_header_names,
             _lower(options.username_headers),
@@ -206,20 +209,30 @@ class _KnownAuthorities:
         self._authenticator.authorities = authorities
 
 
-def _require_authorities(option: str, file: Path | None) -> None:
-    """Raise StartError if a file that is given has no certificate: callers would be refused without a reason."""
+def _authorities_of_files(options: AuthenticationOptions) -> tuple[str, str]:
+    """Return the authorities of clients and of proxies (PEM), each empty if no file is given. Raises ValueError."""
+    return (
+        _authorities("--client-ca-file", options.client_ca_file),
+        _authorities("--requestheader-client-ca-file", options.request_header_ca_file),
+    )
+
+
+def _authorities(option: str, file: Path | None) -> str:
+    """Return the text of a file, which has a certificate. Raises ValueError, which names the option.
+
+    A file that has become empty is an error: as none at all, it would hand its place to the API server's authorities.
+    """
     if file is None:
-        return
+        return ""
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(cadata=file.read_text())
+        # Between the certificates, a file may have text in any encoding; Go ignores it, too.
+        text = file.read_bytes().decode("ascii", errors="ignore")
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(cadata=text)
     except (ssl.SSLError, ValueError) as error:
-        raise StartError(f"{option}: {file} has no PEM certificate") from error
+        raise ValueError(f"{option}: {file} has no PEM certificate") from error
     except OSError as error:
-        raise StartError(f"{option}: {file}: {error.strerror}") from error
-
-
-def _text(file: Path | None) -> str:
-    return "" if file is None else file.read_text()
+        raise ValueError(f"{option}: {file}: {error.strerror}") from error
+    return text
 
 
 def _lower(names: tuple[str, ...]) -> tuple[str, ...]:

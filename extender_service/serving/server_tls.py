@@ -144,7 +144,8 @@ def _invite_certificate(context: ssl.SSLContext, authorities: str) -> None:
     context.verify_mode = ssl.CERT_OPTIONAL
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     try:
-        context.load_verify_locations(cadata=authorities)
+        # Python takes only ASCII. Text between the certificates may have any letters.
+        context.load_verify_locations(cadata=authorities.encode("ascii", errors="ignore").decode("ascii"))
     except ssl.SSLError as error:
         raise TLSError("the authorities of clients have no PEM certificate") from error
 

@@ -1,10 +1,31 @@
-"""What stops the scheduler's HTTPS at its start. tests/e2e/scheduler/test_secure_serving.py has the rest."""
+"""What stops the scheduler's HTTPS at its start, and whose certificates count while it serves.
 
+tests/e2e/scheduler/test_secure_serving.py has the rest.
+"""
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+import trustme
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
 
-from extender_service.command import cli
+from extender_service.command import cli, secure_server
+from extender_service.command.schedule_options import schedule_options
+from extender_service.command.secure_server import SecureListener
+from extender_service.seams import THIS_MACHINE
+from tests.support.servers import http_server
+from tests.support.servers.free_ports import free_port
+from tests.support.servers.kubeconfig_files import write_kubeconfig
 
 OPTIONS = ("--client-ca-file", "--requestheader-client-ca-file")
 KUBECONFIG = """
@@ -39,3 +60,162 @@ def test_a_file_of_authorities_that_vouches_for_nobody_is_refused(
     error = capsys.readouterr().err
     assert option in error
     assert problem in error
+
+
+CONFIGURED, PUBLISHED = trustme.CA(), trustme.CA()
+COMMENTS = {"UTF-8": b"# \xc3\xa9\n", "Latin-1": b"# \xe9\n"}
+# A proxy that names this user may do everything, as may a client whose certificate has this group.
+AS_MASTER = "X-Remote-User: admin\r\nX-Remote-Group: system:masters\r\n"
+
+
+class Answer(NamedTuple):
+    """A status (0: no answer), and the session of TLS with whether it was resumed."""
+
+    status: int
+    session: ssl.SSLSession | None = None
+    is_resumed: bool = False
+
+
+@dataclass
+class Caller:
+    """A client with a certificate of an authority, which asks for a path that only system:masters may see."""
+
+    context: ssl.SSLContext
+    headers: str = ""
+
+    async def ask(self, port: int, session: ssl.SSLSession | None = None) -> Answer:
+        return await asyncio.to_thread(self._ask, port, session)
+
+    def _ask(self, port: int, session: ssl.SSLSession | None) -> Answer:
+        request = f"GET /closed HTTP/1.1\r\nHost: localhost\r\n{self.headers}Connection: close\r\n\r\n"
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as plain:
+            try:
+                with self.context.wrap_socket(plain, session=session) as encrypted:
+                    encrypted.sendall(request.encode())
+                    line = encrypted.recv(1000).split(b" ")
+                    status = int(line[1]) if len(line) > 1 else 0
+                    return Answer(status, encrypted.session, bool(encrypted.session_reused))
+            except OSError:
+                return Answer(0)
+
+
+def caller(option: str, authority: trustme.CA) -> Caller:
+    """One for whom the authorities of this option vouch: a client, or a proxy."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    is_client = option == "--client-ca-file"
+    issued = authority.issue_cert("a", common_name="a", organization_name="system:masters" if is_client else None)
+    issued.configure_cert(context)
+    return Caller(context, "" if is_client else AS_MASTER)
+
+
+@dataclass
+class ApiServer:
+    """Publishes authorities."""
+
+    published: dict[str, str] = field(default_factory=dict)
+
+    async def __call__(self, request: http_server.Request, response: http_server.Response) -> None:
+        assert request.path.endswith("/configmaps/extension-apiserver-authentication")
+        await response.send_json(200, {"metadata": {}, "data": self.published})
+
+
+@asynccontextmanager
+async def serving(folder: Path, *arguments: str, api_server: ApiServer | None = None) -> AsyncIterator[int]:
+    """Serve a path of which the API server is not asked; yields the port."""
+
+    def answer(_: Request) -> PlainTextResponse:
+        return PlainTextResponse("answer")
+
+    async with asyncio.timeout(60), http_server.http_server(api_server or ApiServer()) as url:
+        kubeconfig, port = write_kubeconfig(folder / "kubeconfig", cluster={"server": url}), free_port()
+        given = ["schedule", "--bind-address=127.0.0.1", f"--secure-port={port}", *arguments]
+        options = cli.parser().parse_args([*given, f"--authentication-kubeconfig={kubeconfig}"])
+        with SecureListener(schedule_options(options), THIS_MACHINE) as listener:
+            async with listener.serving([Route("/closed", answer)]):
+                yield port
+
+
+def pem(authority: trustme.CA) -> bytes:
+    return authority.cert_pem.bytes()
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Why authorities could not be read."""
+    found = "cannot read which authorities vouch for callers"
+    return [each.__dict__["error"] for each in caplog.records if each.getMessage() == found]
+
+
+@pytest.fixture
+def reads_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secure_server, "_FOLLOW_SECONDS", 0.01)
+
+
+@pytest.mark.parametrize("comment", COMMENTS)
+@pytest.mark.parametrize("option", OPTIONS)
+@pytest.mark.usefixtures("reads_often")
+def test_a_file_of_authorities_may_have_text_in_any_encoding(tmp_path: Path, option: str, comment: str) -> None:
+    file = tmp_path / "authorities.pem"
+    file.write_bytes(COMMENTS[comment] + pem(CONFIGURED))
+    known, new = caller(option, CONFIGURED), caller(option, PUBLISHED)
+
+    async def main() -> None:
+        async with serving(tmp_path, f"{option}={file}") as port:
+            assert (await known.ask(port)).status == 200
+            assert (await new.ask(port)).status == 0
+            file.write_bytes(COMMENTS[comment] + pem(PUBLISHED))
+            while (await new.ask(port)).status != 200:
+                await asyncio.sleep(0.01)
+
+    asyncio.run(main())
+
+
+def test_published_authorities_may_have_text_in_any_script(tmp_path: Path) -> None:
+    api_server = ApiServer({"client-ca-file": "# é\n" + pem(PUBLISHED).decode()})
+
+    async def main() -> None:
+        async with serving(tmp_path, api_server=api_server) as port:
+            assert (await caller("--client-ca-file", PUBLISHED).ask(port)).status == 200
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("content", [b"", b"# none yet\n", None])
+@pytest.mark.parametrize("option", OPTIONS)
+@pytest.mark.usefixtures("reads_often")
+def test_an_emptied_file_of_authorities_gives_no_trust_to_published_ones(
+    tmp_path: Path, option: str, content: bytes | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "authorities.pem"
+    file.write_bytes(pem(CONFIGURED))
+    known, other = caller(option, CONFIGURED), caller(option, PUBLISHED)
+    published = pem(PUBLISHED).decode()
+    api_server = ApiServer(
+        {
+            "client-ca-file" if option == "--client-ca-file" else "requestheader-client-ca-file": published,
+            "requestheader-username-headers": '["X-Remote-User"]',
+            "requestheader-group-headers": '["X-Remote-Group"]',
+        }
+    )
+
+    async def main() -> None:
+        async with serving(tmp_path, f"{option}={file}", api_server=api_server) as port:
+            if content is None:
+                file.unlink()
+            else:
+                file.write_bytes(content)
+            while not warnings(caplog):
+                assert (await other.ask(port)).status == 0
+            problem = "No such file or directory" if content is None else "has no PEM certificate"
+            assert option in warnings(caplog)[0]
+            assert str(file) in warnings(caplog)[0]
+            assert problem in warnings(caplog)[0]
+            assert (await known.ask(port)).status == 200
+            assert (await other.ask(port)).status == 0
+            file.write_bytes(pem(PUBLISHED))
+            while (await other.ask(port)).status != 200:
+                await asyncio.sleep(0.01)
+            assert len(warnings(caplog)) == 1  # not one each time it is read
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(main())

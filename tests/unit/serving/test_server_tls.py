@@ -315,6 +315,19 @@ def test_an_intermediate_authority_can_be_the_one_to_trust(run: Run, tmp_path: P
     run(main())
 
 
+@pytest.mark.parametrize("comment", [b"# \xc3\xa9\n", b"# \xe9\n"], ids=["UTF-8", "Latin-1"])
+def test_a_file_of_authorities_may_have_text_in_any_encoding(run: Run, tmp_path: Path, comment: bytes) -> None:
+    overwrite(tmp_path, pem_files(SERVER, AUTHORITY))
+    (tmp_path / "ca.crt").write_bytes(comment + AUTHORITY.cert_pem.bytes())
+
+    async def main() -> None:
+        async with serving(tmp_path) as server:
+            assert await let_in(server, client_context(AUTHORITY, SCHEDULER))
+            assert not await let_in(server, client_context(AUTHORITY))
+
+    run(main())
+
+
 def test_every_connection_is_looked_at_anew(run: Run, tmp_path: Path) -> None:
     overwrite(tmp_path, pem_files(SERVER, AUTHORITY))
     context = client_context(AUTHORITY, SCHEDULER)
