@@ -37,7 +37,7 @@ class Listeners:
         """Open the sockets. Raises StartError, also if clients of other hosts could call without authentication."""
         self._clock = machine.clock
         self._refused = Refusals(machine.clock)
-        self.certificates = _certificates(options, self._refused)
+        self.certificates = _certificates(options, self._refused, machine)
         with ExitStack() as opening:
             self.calls = opening.enter_context(_listen(machine.listen, options.bind_address, options.port, "--port"))
             _require_protection(options, self.calls)
@@ -90,7 +90,7 @@ class Listeners:
             await self.certificates.follow()
 
 
-def _certificates(options: ServeOptions, refused: Refusals) -> ServingCertificates | None:
+def _certificates(options: ServeOptions, refused: Refusals, machine: Machine) -> ServingCertificates | None:
     certificate, key = options.tls_cert_file, options.tls_private_key_file
     if (certificate is None) != (key is None):
         raise StartError("--tls-cert-file, --tls-private-key-file: give both, or neither")
@@ -108,7 +108,7 @@ def _certificates(options: ServeOptions, refused: Refusals) -> ServingCertificat
         _MINIMUM_VERSIONS[options.tls_min_version],
     )
     try:
-        return ServingCertificates(files, refusals=refused)
+        return ServingCertificates(files, refusals=refused, wall_clock=machine.wall_clock)
     except TLSError as error:
         raise StartError(str(error)) from error
 

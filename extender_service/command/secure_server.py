@@ -294,7 +294,7 @@ def _certificates(options: SecureServingOptions, refused: Refusals, machine: Mac
             minimum_version=_TLS_VERSIONS[options.min_version],
             ciphers=openssl_ciphers(options.cipher_suites),
         )
-        return ServingCertificates(files, refusals=refused)
+        return ServingCertificates(files, refusals=refused, wall_clock=machine.wall_clock)
     except (TLSError, ValueError) as error:
         raise StartError(str(error)) from error
     except OSError as error:

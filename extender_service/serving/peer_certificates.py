@@ -5,8 +5,9 @@ import ssl
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from extender_service.serving.server_tls import Connection
+
 _PEM = re.compile("-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
-_DER = 2  # _ssl.ENCODING_DER
 
 
 class PeerCertificate(NamedTuple):
@@ -21,7 +22,7 @@ class PeerCertificate(NamedTuple):
         return not self.chain.isdisjoint(authorities)
 
 
-def peer_certificate(connection: ssl.SSLObject | None) -> PeerCertificate | None:
+def peer_certificate(connection: Connection | None) -> PeerCertificate | None:
     """Return the client's certificate; None if it showed none, or the connection has no TLS."""
     shown: Mapping[str, Any] = {} if connection is None else connection.getpeercert() or {}
     if connection is None or not shown:
@@ -30,16 +31,10 @@ def peer_certificate(connection: ssl.SSLObject | None) -> PeerCertificate | None
     return PeerCertificate(
         next((value for name, value in reversed(fields) if name == "commonName"), ""),
         tuple(value for name, value in fields if name == "organizationName"),
-        frozenset(_chain(connection)),
+        connection.verified_chain,
     )
 
 
 def certificates_of(pem: str) -> frozenset[bytes]:
     """Return the certificates of a PEM bundle as DER. Raises ValueError for what is no base64."""
     return frozenset(ssl.PEM_cert_to_DER_cert(found) for found in _PEM.findall(pem))
-
-
-def _chain(connection: Any) -> list[bytes]:
-    if hasattr(connection, "get_verified_chain"):  # from Python 3.13 on
-        return list(connection.get_verified_chain())
-    return [each.public_bytes(_DER) for each in connection._sslobj.get_verified_chain()]  # noqa: SLF001

@@ -7,13 +7,16 @@ import asyncio
 import hashlib
 import logging
 import ssl
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from extender_service.seams import WallClock
 from extender_service.serving.refusals import RefusalReason, Refusals
+from extender_service.serving.verified_chains import VerifiedChains
 
 log = logging.getLogger(__name__)
 
@@ -47,15 +50,22 @@ class ServingCertificates:
     Open connections are not checked again: a client that older files admitted keeps its connection until it ends.
     """
 
-    def __init__(self, files: TLSFiles, poll_seconds: float = POLL_SECONDS, refusals: Refusals | None = None) -> None:
+    def __init__(
+        self,
+        files: TLSFiles,
+        poll_seconds: float = POLL_SECONDS,
+        refusals: Refusals | None = None,
+        wall_clock: WallClock = time.time,
+    ) -> None:
         """Read the files. Raises TLSError."""
         self._files = files
         self._poll_seconds = poll_seconds
         self.refusals = refusals or Refusals()
+        self._wall_clock = wall_clock
         self._seen = self._digest()
         self._invited = ""
         self.context = _NewestContext(ssl.PROTOCOL_TLS_SERVER)
-        self.context.newest = _load(files, self.refusals)
+        self.context.newest = self._load()
 
     def invite(self, authorities: str) -> None:
         """Ask clients for a certificate of these authorities (PEM) from now on, but accept clients without one.
@@ -63,17 +73,18 @@ class ServingCertificates:
         Raises TLSError if there is no certificate in the text.
         """
         if authorities != self._invited:
-            self.context.newest = _load(self._files, self.refusals, authorities)
+            self.context.newest = self._load(authorities)
             self._invited = authorities
 
     async def follow(self) -> None:
         """Reload the files whenever they change. If they cannot be used, log why and keep the last good ones."""
         logged = ""
         while True:
+            seen = self._seen
             await asyncio.sleep(self._poll_seconds)
             try:
                 # In a thread: a folder that hangs must not hold up decisions.
-                newest = await asyncio.to_thread(self._load_if_changed)
+                newest = await asyncio.to_thread(self._load_if_outdated)
             except TLSError as error:
                 if str(error) != logged:
                     log.warning("the certificates cannot be read, the last good ones stay: %s", error)
@@ -82,16 +93,23 @@ class ServingCertificates:
             logged = ""
             if newest is not None:
                 self.context.newest = newest
-                log.info("the certificates have changed")
+                if seen != self._seen:
+                    log.info("the certificates have changed")
 
-    def _load_if_changed(self) -> "_Context | None":
+    def _load_if_outdated(self) -> "_Context | None":
         seen = self._digest()
-        if seen == self._seen:
+        if seen == self._seen and not self.context.newest.has_outdated_sessions:
             return None
-        newest = _load(self._files, self.refusals, self._invited)
+        newest = self._load(self._invited)
         # Read before loading, so that the next turn sees a change in between.
         self._seen = seen
         return newest
+
+    def _load(self, invited: str = "") -> "_Context":
+        context = _load(self._files, invited)
+        context.refusals = self.refusals
+        context.wall_clock = self._wall_clock
+        return context
 
     def _digest(self) -> bytes:
         # Compare the content, since a file may change within one tick of its modification time.
@@ -109,13 +127,13 @@ def _options(files: TLSFiles) -> list[tuple[str, Path]]:
     return own if files.client_ca is None else [*own, ("--client-ca-file", files.client_ca)]
 
 
-def _load(files: TLSFiles, refusals: Refusals, invited: str = "") -> "_Context":
+def _load(files: TLSFiles, invited: str) -> "_Context":
     context = _Context(ssl.PROTOCOL_TLS_SERVER)
     context.allowed_names = files.allowed_names
-    context.refusals = refusals
+    context.chains = VerifiedChains()
     context.minimum_version = files.minimum_version
     context.set_alpn_protocols(["http/1.1"])
-    # No session is resumed, since that skips the check of the certificate. (TLS 1.2 resumes by itself, for 5 minutes.)
+    # No session is resumed, since that skips the check of the certificate. For TLS 1.2, see verified_chains.
     context.num_tickets = 0
     context.options |= ssl.OP_NO_RENEGOTIATION
     try:
@@ -165,22 +183,27 @@ def _require_certificate(context: ssl.SSLContext, client_ca: Path) -> None:
 class _NewestContext(ssl.SSLContext):
     """Delegates to the newest context: an event loop uses the one that it was given for each new connection."""
 
-    newest: ssl.SSLContext
+    newest: "_Context"
 
     def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *args: Any, **options: Any) -> ssl.SSLObject:
         connection = self.newest.wrap_bio(incoming, outgoing, *args, **options)
-        assert isinstance(connection, _Connection)
+        assert isinstance(connection, Connection)
         connection.outgoing = outgoing
         return connection
 
 
-class _Connection(ssl.SSLObject):
-    """The server's side of a connection. It ends the handshake of a client that is not allowed."""
+class Connection(ssl.SSLObject):
+    """The server's side of a connection. It ends the handshake of a client that is not allowed.
+
+    `verified_chain` has the client's certificate and those up to an authority, as DER; it is empty if there is none.
+    """
 
     outgoing: ssl.MemoryBIO
+    verified_chain: frozenset[bytes] = frozenset()
     _is_refused = False
 
     def do_handshake(self) -> None:
+        """Go on with the handshake. Raises ssl.SSLError if the client is refused."""
         if self._is_refused:
             raise ssl.SSLError("the client was refused")
         try:
@@ -195,10 +218,12 @@ class _Connection(ssl.SSLObject):
             # OpenSSL has an alert for the client, which event loops drop with the connection (CPython issue 98078).
             # Asked to wait for more data, they send it first. The next data ends the connection, or its time limit.
             raise ssl.SSLWantReadError from error
+        self._require_valid_chain()
         self._require_allowed_name()
 
     def unwrap(self) -> None:
-        # Send close_notify and do not wait for the client's, as Go does: one that never answers would delay shutdown.
+        """Send close_notify, and do not wait for the client's."""
+        # As Go does: a client that never answers would delay shutdown.
         with suppress(ssl.SSLWantReadError):
             super().unwrap()
 
@@ -207,6 +232,18 @@ class _Connection(ssl.SSLObject):
         context = self.context
         assert isinstance(context, _Context)
         return context
+
+    def _require_valid_chain(self) -> None:
+        if self.getpeercert(binary_form=True) is None:
+            return
+        context = self._context
+        chain = context.chains.of(self)
+        if chain is None or (self.session_reused and context.wall_clock() >= chain.expires_seconds):
+            context.has_outdated_sessions = True
+            problem = "the client resumes a session, and its certificate has expired since or is no longer known"
+            context.refusals.add("certificate", problem)
+            raise ssl.SSLCertVerificationError(problem)
+        self.verified_chain = chain.certificates
 
     def _require_allowed_name(self) -> None:
         allowed = self._context.allowed_names
@@ -219,9 +256,18 @@ class _Connection(ssl.SSLObject):
 
 
 class _Context(ssl.SSLContext):
-    sslobject_class = _Connection
+    """What applies to the connections that begin with these files.
+
+    `has_outdated_sessions`: a client that resumes a session was refused. It may have a new certificate by now, but it
+    resumes that session again and again. The next context knows no session, so there it shows its certificate.
+    """
+
+    sslobject_class = Connection
     allowed_names: frozenset[str]
     refusals: Refusals
+    wall_clock: WallClock
+    chains: VerifiedChains
+    has_outdated_sessions = False
 
 
 def _names(certificate: Mapping[str, Any]) -> list[str]:

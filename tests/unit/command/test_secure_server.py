@@ -219,3 +219,19 @@ def test_an_emptied_file_of_authorities_gives_no_trust_to_published_ones(
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_a_caller_that_resumes_its_session_is_known_again(tmp_path: Path, option: str) -> None:
+    (tmp_path / "authorities.pem").write_bytes(pem(CONFIGURED))
+    known = caller(option, CONFIGURED)
+    known.context.maximum_version = ssl.TLSVersion.TLSv1_2
+
+    async def main() -> None:
+        async with serving(tmp_path, f"{option}={tmp_path / 'authorities.pem'}") as port:
+            first = await known.ask(port)
+            again = await known.ask(port, first.session)
+            assert (first.status, first.is_resumed) == (200, False)
+            assert (again.status, again.is_resumed) == (200, True)
+
+    asyncio.run(main())

@@ -4,8 +4,10 @@ import asyncio
 import logging
 import socket
 import ssl
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,6 +20,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from extender_service.seams import WallClock
 from extender_service.serving.server_tls import ServingCertificates, TLSError, TLSFiles, _names
 from tests.support.servers.certificates import client_context, issue, mount, overwrite, pem_files, rename_over
 
@@ -99,8 +102,8 @@ class Client:
 
 
 @asynccontextmanager
-async def serving(folder: Path, **facts: Any) -> AsyncIterator[Server]:
-    certificates = ServingCertificates(tls_files(folder, **facts), poll_seconds=0.01)
+async def serving(folder: Path, wall_clock: WallClock = time.time, **facts: Any) -> AsyncIterator[Server]:
+    certificates = ServingCertificates(tls_files(folder, **facts), poll_seconds=0.01, wall_clock=wall_clock)
     connections: list[Echo] = []
     listening = await asyncio.get_running_loop().create_server(
         lambda: Echo(connections), "127.0.0.1", 0, ssl=certificates.context
@@ -343,6 +346,47 @@ def test_every_connection_is_looked_at_anew(run: Run, tmp_path: Path) -> None:
             again.socket.close()
 
     run(main())
+
+
+def test_a_session_is_resumed_until_its_certificate_expires(
+    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    overwrite(tmp_path, pem_files(SERVER, AUTHORITY))
+    now = datetime.now(UTC)
+    shown = AUTHORITY.issue_cert("scheduler.example.com", not_after=now + timedelta(days=2))
+    context = client_context(AUTHORITY, shown)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    clock = [now.timestamp()]
+
+    async def main() -> None:
+        async with serving(tmp_path, wall_clock=lambda: clock[0]) as server:
+
+            async def ask_again(session: ssl.SSLSession) -> tuple[bool, bool]:
+                client = await asyncio.to_thread(Client, server.port, context, session)
+                with client.socket:
+                    try:
+                        return bool(client.socket.session_reused), await client.ask() == b"hello"
+                    except OSError:
+                        return bool(client.socket.session_reused), False
+
+            first = await server.connect(context)
+            assert await first.ask() == b"hello"
+            session = first.socket.session
+            assert session is not None
+            first.socket.close()
+            assert await ask_again(session) == (True, True)
+            clock[0] += timedelta(days=2).total_seconds()
+            assert await ask_again(session) == (True, False)
+            assert len(server.connections) == 2
+            assert server.counts["certificate"] == 1
+            # The client is not refused for as long as it has the session: it shows its certificate again. Of a full
+            # handshake, OpenSSL's own clock decides.
+            while (await ask_again(session)) != (False, True):
+                await asyncio.sleep(0.01)
+            assert "the certificates have changed" not in caplog.messages
+
+    with caplog.at_level(logging.INFO):
+        run(main())
 
 
 @pytest.mark.parametrize("write", [mount, overwrite, rename_over])
