@@ -80,8 +80,8 @@ class ServingCertificates:
         """Reload the files whenever they change. If they cannot be used, log why and keep the last good ones."""
         logged = ""
         while True:
-            seen = self._seen
             await asyncio.sleep(self._poll_seconds)
+            seen, invited = self._seen, self._invited
             try:
                 # In a thread: a folder that hangs must not hold up decisions.
                 newest = await asyncio.to_thread(self._load_if_outdated)
@@ -91,7 +91,10 @@ class ServingCertificates:
                 logged = str(error)
                 continue
             logged = ""
-            if newest is not None:
+            if newest is not None and invited != self._invited:
+                # Others were invited while the thread was loading: load again.
+                self._seen = b""
+            elif newest is not None:
                 self.context.newest = newest
                 if seen != self._seen:
                     log.info("the certificates have changed")

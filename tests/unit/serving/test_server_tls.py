@@ -444,6 +444,35 @@ def test_a_new_client_authority_is_for_new_connections_and_the_open_ones_go_on(r
     run(main())
 
 
+def test_authorities_that_are_invited_while_files_are_loaded_stay_invited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    overwrite(tmp_path, pem_files(SERVER))
+    certificates = ServingCertificates(tls_files(tmp_path, client_ca=None), poll_seconds=0.0)
+    renewed = issue(AUTHORITY, "127.0.0.1")
+    loaded = 0
+
+    async def while_loading(load: Callable[[], object]) -> object:
+        nonlocal loaded
+        newest = load()
+        if newest is not None:
+            loaded += 1
+            certificates.invite(AUTHORITY.cert_pem.bytes().decode())
+        return newest
+
+    async def main() -> None:
+        following = asyncio.create_task(certificates.follow())
+        overwrite(tmp_path, pem_files(renewed))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        following.cancel()
+        assert loaded == 2
+        assert certificates.context.newest.verify_mode == ssl.CERT_OPTIONAL
+
+    monkeypatch.setattr(asyncio, "to_thread", while_loading)
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("broken", ["tls.crt", "tls.key", "ca.crt"])
 @pytest.mark.parametrize(
     "content",
