@@ -7,6 +7,7 @@ import msgspec
 # metav1.CauseTypeResourceVersionTooLarge, and the message of older releases, which do not set this cause.
 _TOO_LARGE_CAUSE = "ResourceVersionTooLarge"
 _TOO_LARGE_TEXT = "Too large resource version"
+_MOST_RETRY_AFTER_SECONDS = 60.0
 # Of a write to an object with another UID: Preconditions.Check, rest.BeforeDelete.
 _OTHER_UID_CONFLICTS = ("UID in precondition", "UID in the precondition")
 _OTHER_UID_TEXT = "metadata.uid: Invalid value"
@@ -69,6 +70,9 @@ class ApiError(KubeError):
     `asks_to_retry`: the same request may succeed after `retry_after_seconds` (client-go's rule: checkWait in
     rest/with_retry.go; what the status says in its details does not count).
 
+    `retry_after_seconds` is 60 at most. client-go waits for as long as it is asked to, for watches too: a load balancer
+    that answers with `Retry-After: 3600` during a minute of maintenance would hold up all watches for an hour. API
+    servers ask for seconds.
     """
 
     def __init__(self, status: ApiStatus, retry_after_seconds: float | None = None) -> None:
@@ -79,6 +83,8 @@ class ApiError(KubeError):
         self.asks_to_retry = retry_after_seconds is not None and (status.code == 429 or status.code >= 500)
         if retry_after_seconds is None and status.details and status.details.retry_after_seconds > 0:
             retry_after_seconds = float(status.details.retry_after_seconds)
+        if retry_after_seconds is not None:
+            retry_after_seconds = min(retry_after_seconds, _MOST_RETRY_AFTER_SECONDS)
         self.retry_after_seconds = retry_after_seconds
         code = f"{self.status_code} {self.reason}".strip()
         super().__init__(f"{self.message} ({code})" if self.message else code)

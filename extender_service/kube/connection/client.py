@@ -101,7 +101,7 @@ class KubeClient:
     All methods raise ApiError if the API server refuses, UnreachableError if no whole answer arrives,
     InvalidAnswerError if the answer cannot be decoded, and CredentialsError if there are no usable credentials. If the
     API server rejects the identity (401), the client renews it and retries once. If it answers 429 or 5xx with
-    Retry-After, the client retries after that many seconds, up to ten times, except for lists and watches.
+    Retry-After, the client retries after that many seconds (60 at most), up to ten times, except for lists and watches.
     """
 
     def __init__(

@@ -6,7 +6,8 @@ The rules are those of client-go's reflector (tools/cache/reflector.go), with th
 - A watch that could not be opened is tried again without a new list, unless the server asks for one; and what happens
   to a healthy watch now and then (it is cut, or its version has expired) costs no wait.
 - Where all watches have failed, as when the API server is down, the first one that it answers ends the waits of the
-  others. So tries may be rare, and all watches are open soon after the API server is back.
+  others. So tries may be rare, and all watches are open soon after the API server is back. A wait that the API server
+  has asked for (Retry-After) lasts for 10 s at least, or all of it if that is less; client-go always waits for all.
 - A watch must show that it is alive, because HTTP/1.1 has no ping, and a connection that is cut off silently looks like
   one where nothing happens. A watch that is asked for seconds shows it by its punctual end; to go on over the same
   connection costs both sides little. One that is asked for minutes shows it by the bookmarks that the API server sends
@@ -98,6 +99,8 @@ _SECONDS_IN_DOUBT = 1
 _LONGEST_SILENCE_SECONDS = 60.0
 # Where bookmarks were missing so often, they come by chance.
 _MISSED_BOOKMARKS = 2
+# So much of a wait that the API server has asked for is not cut short.
+_LEAST_WAIT_SECONDS = 10.0
 # A connection that was cut when it had been quiet for longer may have been cut for that.
 _LEAST_QUIET_SECONDS = 5.0
 
@@ -150,6 +153,7 @@ class Reflector(Generic[T]):
         self._interruption = Interruption()
         self._waiting = Interruption()
         self._was_cut_short = False
+        self._is_answered_again = False
         self._overdue: asyncio.TimerHandle | None = None
         self._server = server or ServerWatches(clock)
         self.state = WatchState(heard_at=clock())
@@ -350,15 +354,20 @@ class Reflector(Generic[T]):
         await self._wait(delay, failure)
 
     async def _wait(self, seconds: float, failure: KubeError | CredentialsError | None) -> None:
-        """Wait; unless the API server has asked for that, only until it answers another reflector.
+        """Wait, but only until the API server answers another reflector.
 
-        After a wait that was cut short so, the next one is not: two watches that fail in turns do not drive each other.
+        Where the API server has asked for the wait, it lasts for 10 s all the same. So does a wait after one that was
+        cut short: two watches that fail in turns do not drive each other.
         """
         is_asked = isinstance(failure, ApiError) and failure.retry_after_seconds is not None
         if is_asked or self._was_cut_short:
-            self._was_cut_short = False
-            await self._sleep(seconds)
-            return
+            self._was_cut_short = self._is_answered_again = False
+            least_seconds = min(seconds, _LEAST_WAIT_SECONDS)
+            await self._sleep(least_seconds)
+            seconds -= least_seconds
+            if self._is_answered_again or not seconds:
+                self._was_cut_short = seconds > 0
+                return
         try:
             async with Interruption() as self._waiting:
                 await self._sleep(seconds)
@@ -366,6 +375,7 @@ class Reflector(Generic[T]):
             self._was_cut_short = True
 
     def _try_now(self) -> None:
+        self._is_answered_again = True
         self._waiting.interrupt(_AnswersAgain())
 
     def _delay(self, failure: KubeError | CredentialsError | None) -> float:

@@ -71,7 +71,7 @@ class ServerWatches:
         """Add a watch.
 
         `doubt(since)` must open it again, unless it has received something since that time. `try_now()` must end a wait
-        for the next try, unless the API server has asked for the wait.
+        for the next try; if the API server has asked for the wait, not before its first seconds are over.
         """
         self._watches.append(_Watch(state, doubt, try_now))
 

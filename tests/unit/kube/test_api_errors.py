@@ -52,6 +52,11 @@ def test_a_status_may_ask_for_patience_too() -> None:
     assert error_from_response(429, {"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}, b"").retry_after_seconds is None
 
 
+def test_patience_has_an_end() -> None:
+    assert error_from_response(503, {"Retry-After": "3600"}, b"").retry_after_seconds == 60.0
+    assert error(503, details={"retryAfterSeconds": 3600}).retry_after_seconds == 60.0
+
+
 def test_only_a_header_asks_to_try_again() -> None:
     assert error_from_response(503, {"Retry-After": "5"}, b"").asks_to_retry
     assert not error_from_response(409, {"Retry-After": "5"}, b"").asks_to_retry

@@ -260,10 +260,10 @@ CALLS: dict[str, Callable[[KubeClient], Awaitable[Any]]] = {
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_a_request_that_is_put_off_is_repeated_when_the_server_says(call: Callable[[KubeClient], Any]) -> None:
-    server = PuttingOff((429, "7"), (503, "0"), (500, " 1 "))
+    server = PuttingOff((429, "7"), (503, "0"), (500, " 1 "), (503, "3600"))
     server.call(call)
-    assert server.waits == [7.0, 0.0, 1.0]
-    assert len(server.requests) == 4
+    assert server.waits == [7.0, 0.0, 1.0, 60.0]
+    assert len(server.requests) == 5
     assert len(set(server.requests)) == 1
 
 

@@ -303,14 +303,41 @@ def test_a_refused_list_is_reported_and_tried_again(refusal: dict[str, Any]) -> 
     asyncio.run(test())
 
 
-def test_waits_as_long_as_the_server_asks_for() -> None:
+@pytest.mark.parametrize(("retry_after", "seconds"), [("9", [9.0]), ("17", [10.0, 7.0]), ("3600", [10.0, 50.0])])
+def test_waits_as_long_as_the_server_asks_for_within_limits(retry_after: str, seconds: list[float]) -> None:
     async def test() -> None:
         server = FakeApiServer()
         server.list_refusals = [THROTTLED]
-        server.retry_after = "17"
+        server.retry_after = retry_after
         async with running(server) as setup:
             await setup.reflector.wait_synced()
-            assert setup.waits == [17.0]
+            assert setup.waits == seconds
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("when", [0, 1], ids=["in its first seconds", "later"])
+def test_a_long_wait_that_the_server_has_asked_for_ends_early_when_another_watch_is_answered(when: int) -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        server.list_refusals = [THROTTLED]
+        server.retry_after = "3600"
+        watches = ServerWatches()
+        waits: list[float] = []
+
+        async def sleep(seconds: float) -> None:
+            waits.append(seconds)
+            if len(waits) == when + 1:
+                asyncio.get_running_loop().call_soon(watches.answers_again)
+            await asyncio.sleep(3600 if len(waits) > 1 else 0.01)
+
+        async with http_server(server) as url, KubeClient(load_credentials(master=url)) as client:
+            reflector = Reflector(client, PODS, PodStore(), server=watches, sleep=sleep)
+            task = asyncio.create_task(reflector.run())
+            await asyncio.wait_for(reflector.wait_synced(), 20)
+            assert waits[: when + 1] == [10.0, 50.0][: when + 1]
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     asyncio.run(test())
 
