@@ -188,7 +188,7 @@ class ConnectionPool:
         try:
             self._connector.show(identity)
         except CredentialsError:
-            # Its files may be about to be replaced one by one: look again before the next request.
+            # An exec plugin has answered with what cannot be used: ask it again before the next request.
             self._credentials.identity.doubt(identity)
             raise
         self._certificate = certificate

@@ -64,6 +64,11 @@ def client_context(trust: ServerTrust, certificate_pem: bytes, key_pem: bytes, o
     return context
 
 
+def require_pair(certificate_pem: bytes, key_pem: bytes, origin: str) -> None:
+    """Raise CredentialsError unless the client certificate and the key can be used together."""
+    _load_certificate(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), certificate_pem, key_pem, origin)
+
+
 def _check_server_name(context: _PinnedNameContext, origin: str) -> None:
     try:
         context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO())

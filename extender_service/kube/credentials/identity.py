@@ -7,18 +7,16 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Protocol
 
+from extender_service.kube.credentials.client_tls import require_pair
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.exec_plugin import ExecPlugin
+from extender_service.kube.credentials.files import REREAD_SECONDS, RETRY_SECONDS, read_file
 from extender_service.kube.credentials.header_values import require_header_value
 from extender_service.kube.credentials.kubeconfig import User
 
 logger = logging.getLogger(__name__)
-
-# How often to read tokens and certificates again from their files (client-go: transport/token_source.go).
-_REREAD_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -47,17 +45,33 @@ class KubeconfigUser:
         self._user = user
         self._origin = origin
         self._now = now
+        self._logged = ""
         self.last = self._read_fields()
 
     async def read(self) -> tuple[Identity, float]:
-        """Read the fields and files. If a file is unreadable, log a warning and keep the last identity."""
-        try:
-            self.last = self._read_fields()
-        except CredentialsError as error:
-            logger.warning("%s; using the last identity that could be read", error)
+        """Read the fields and files.
+
+        If a file is unreadable, or a new certificate and key do not belong together, log a warning and keep the last
+        identity.
+        """
         user = self._user
-        from_files = user.token_file or user.client_certificate or user.client_key
-        return self.last, self._now() + _REREAD_SECONDS if from_files else math.inf
+        if not (user.token_file or user.client_certificate or user.client_key):
+            return self.last, math.inf
+        try:
+            self.last = self._read_usable()
+        except CredentialsError as error:
+            if str(error) != self._logged:
+                logger.warning("%s; using the last identity that could be used", error)
+            self._logged = str(error)
+            return self.last, self._now() + RETRY_SECONDS
+        self._logged = ""
+        return self.last, self._now() + REREAD_SECONDS
+
+    def _read_usable(self) -> Identity:
+        identity, last = self._read_fields(), self.last
+        if (identity.certificate_pem, identity.key_pem) != (last.certificate_pem, last.key_pem):
+            require_pair(identity.certificate_pem, identity.key_pem, self._origin)
+        return identity
 
     def _read_fields(self) -> Identity:
         user, origin = self._user, self._origin
@@ -134,15 +148,3 @@ class CurrentIdentity:
         """Read the identity again at the next `get`, if this is still the current one."""
         if self._identity == unusable:
             self._read_again_at = 0.0
-
-
-def read_file(path: str, what: str) -> bytes:
-    """Return the file's content, empty for no path. Raises CredentialsError, whose text starts with `what`."""
-    if not path:
-        return b""
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise CredentialsError(f"{what} {path}: {error.strerror}") from error
-    except ValueError as error:
-        raise CredentialsError(f"{what}: the name of a file cannot have a NUL character") from error

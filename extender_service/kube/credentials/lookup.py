@@ -18,8 +18,9 @@ import msgspec
 from extender_service.kube.credentials.client_tls import ServerTrust, client_context
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.exec_plugin import ExecPlugin
+from extender_service.kube.credentials.files import read_file
 from extender_service.kube.credentials.header_values import require_header_value
-from extender_service.kube.credentials.identity import CurrentIdentity, ExecUser, Identity, KubeconfigUser, read_file
+from extender_service.kube.credentials.identity import CurrentIdentity, ExecUser, Identity, KubeconfigUser
 from extender_service.kube.credentials.kubeconfig import KubeconfigCluster, Selection, User, load_kubeconfig
 from extender_service.kube.credentials.proxy import environment_proxy
 from extender_service.seams import WallClock

@@ -6,7 +6,8 @@ from extender_service.config.types import Extender, ExtenderTLSConfig
 from extender_service.kube.connection.posts import Posts, is_url
 from extender_service.kube.credentials.client_tls import ServerTrust, client_context
 from extender_service.kube.credentials.errors import CredentialsError
-from extender_service.kube.credentials.identity import CurrentIdentity, Identity, read_file
+from extender_service.kube.credentials.files import read_file
+from extender_service.kube.credentials.identity import CurrentIdentity, Identity
 from extender_service.kube.credentials.lookup import Credentials
 from extender_service.kube.credentials.proxy import environment_proxy
 

@@ -27,6 +27,7 @@ from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.client_tls import ServerTrust, client_context
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.lookup import load_credentials
+from tests.support.clock import Clock
 from tests.support.servers.http_server import Request, Response, http_server
 from tests.support.servers.kubeconfig_files import write_kubeconfig
 from tests.support.servers.proxy_server import Proxy, proxy_server
@@ -207,7 +208,42 @@ def test_a_client_certificate_from_an_exec_plugin_is_replaced_when_it_is_rejecte
     assert callers == ["scheduler-1", "scheduler-1", "scheduler-2", "scheduler-2"]
 
 
-def test_a_certificate_and_a_key_that_are_replaced_one_after_the_other_are_used_once_they_fit(tmp_path: Path) -> None:
+def test_an_exec_plugin_that_answers_with_a_certificate_and_another_key_is_asked_again(tmp_path: Path) -> None:
+    me, other = (AUTHORITY.issue_cert("me@example.com", common_name=name) for name in ("scheduler", "other"))
+
+    def answer_with(key: trustme.Blob) -> None:
+        status = {
+            "clientCertificateData": me.cert_chain_pems[0].bytes().decode(),
+            "clientKeyData": key.bytes().decode(),
+        }
+        answer = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}
+        (tmp_path / "answer").write_text(json.dumps(answer))
+
+    plugin = {
+        "command": "cat",
+        "args": [str(tmp_path / "answer")],
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "interactiveMode": "Never",
+    }
+
+    async def main() -> None:
+        async with tls_server("127.0.0.1", asks_for_certificate=True) as url:
+            path = write_kubeconfig(tmp_path / "config", cluster={"server": url, **TRUSTED}, user={"exec": plugin})
+            async with KubeClient(load_credentials(path)) as client:
+                answer_with(other.private_key_pem)
+                for _ in range(2):
+                    with pytest.raises(CredentialsError, match="belong together"):
+                        await client.get(NODES, "", "n")
+                answer_with(me.private_key_pem)
+                assert (await client.get(NODES, "", "n")).metadata.labels["certificate"] == "scheduler"
+
+    asyncio.run(main())
+
+
+def test_a_certificate_and_a_key_that_are_replaced_one_after_the_other_are_used_once_they_fit(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock()
     certificates = [AUTHORITY.issue_cert("me@example.com", common_name=f"scheduler-{number}") for number in (1, 2)]
     valid = ["scheduler-1"]
 
@@ -224,17 +260,22 @@ def test_a_certificate_and_a_key_that_are_replaced_one_after_the_other_are_used_
         async with tls_server("127.0.0.1", asks_for_certificate=True, handler=handler) as url:
             user = {"client-certificate": "me.crt", "client-key": "me.key"}
             path = write_kubeconfig(tmp_path / "config", cluster={"server": url, **TRUSTED}, user=user)
-            async with KubeClient(load_credentials(path)) as client:
+            async with KubeClient(load_credentials(path, wall_clock=clock)) as client:
                 await client.get(NODES, "", "n")
-                valid[:] = ["scheduler-2"]
                 certificates[1].private_key_pem.write_to_path(tmp_path / "me.key")
+                clock.pass_seconds(60)
+                # The old ones are valid still.
+                assert (await client.get(NODES, "", "n")).metadata.labels["certificate"] == "scheduler-1"
+                valid[:] = ["scheduler-2"]
                 for _ in range(2):
-                    with pytest.raises(CredentialsError, match="belong together"):
+                    with pytest.raises(ApiError, match="401"):
                         await client.get(NODES, "", "n")
                 certificates[1].cert_chain_pems[0].write_to_path(tmp_path / "me.crt")
                 assert (await client.get(NODES, "", "n")).metadata.labels["certificate"] == "scheduler-2"
 
     asyncio.run(main())
+    assert [text for text in caplog.messages if "belong together" in text] == caplog.messages
+    assert len(caplog.messages) == 1
 
 
 def test_a_rotated_token_file_is_used_after_a_refusal(tmp_path: Path) -> None:

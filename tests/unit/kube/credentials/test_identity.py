@@ -3,10 +3,13 @@ import base64
 from pathlib import Path
 
 import pytest
+import trustme
 
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.identity import CurrentIdentity, Identity, KubeconfigUser
 from extender_service.kube.credentials.kubeconfig import User
+
+AUTHORITY = trustme.CA()
 
 
 class Clock:
@@ -87,20 +90,59 @@ def test_an_identity_in_doubt_is_read_again_before_it_is_used(tmp_path: Path) ->
     asyncio.run(main())
 
 
+def pair() -> Identity:
+    certificate = AUTHORITY.issue_cert("me@example.com")
+    return Identity("", certificate.cert_chain_pems[0].bytes(), certificate.private_key_pem.bytes())
+
+
 def test_certificate_files_are_read_again(tmp_path: Path) -> None:
     clock = Clock()
+    one, two = pair(), pair()
     certificate, key = tmp_path / "cert", tmp_path / "key"
-    certificate.write_text("C1")
-    key.write_text("K1")
+    certificate.write_bytes(one.certificate_pem)
+    key.write_bytes(one.key_pem)
 
     async def main() -> None:
         user = User(client_certificate=str(certificate), client_key=str(key))
         identity = CurrentIdentity(KubeconfigUser(user, "user u", clock), clock)
-        assert await identity.get() == Identity("", b"C1", b"K1")
-        certificate.write_text("C2")
-        key.write_text("K2")
-        clock.seconds += 61
-        assert await identity.get() == Identity("", b"C2", b"K2")
+        assert await identity.get() == one
+        certificate.write_bytes(two.certificate_pem)
+        key.write_bytes(two.key_pem)
+        clock.seconds += 59
+        assert await identity.get() == one
+        clock.seconds += 1
+        assert await identity.get() == two
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("half", ["another", "cut", "empty"])
+@pytest.mark.parametrize("first", ["cert", "key"])
+def test_a_certificate_and_key_that_do_not_fit_yet_leave_the_last_ones_and_are_soon_read_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, first: str, half: str
+) -> None:
+    clock = Clock()
+    one, two = pair(), pair()
+    new = {"cert": two.certificate_pem, "key": two.key_pem}
+    (tmp_path / "cert").write_bytes(one.certificate_pem)
+    (tmp_path / "key").write_bytes(one.key_pem)
+
+    async def main() -> None:
+        user = User(client_certificate=str(tmp_path / "cert"), client_key=str(tmp_path / "key"))
+        identity = CurrentIdentity(KubeconfigUser(user, "user u", clock), clock)
+        assert await identity.get() == one
+        written = new[first]
+        (tmp_path / first).write_bytes({"another": written, "cut": written[:200], "empty": b""}[half])
+        clock.seconds += 60
+        for _ in range(10):
+            assert await identity.get() == one
+            assert identity.current() == one
+            clock.seconds += 1
+        assert len(caplog.messages) == 1
+        assert caplog.messages[0].startswith("user u: ")
+        for name, content in new.items():
+            (tmp_path / name).write_bytes(content)
+        assert await identity.get() == two
 
     asyncio.run(main())
 
