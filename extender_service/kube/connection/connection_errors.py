@@ -32,6 +32,14 @@ def words_of(error: BaseException) -> str:
     return text
 
 
+def is_distrust(error: BaseException) -> bool:
+    """Return whether a server's certificate could not be verified."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
+        cause = cause.__cause__ or cause.__context__
+    return cause is not None
+
+
 def own_words(error: BaseException) -> str:
     """Return the words of aiohttp's error itself, in one line."""
     if isinstance(error, aiohttp.ClientHttpProxyError):

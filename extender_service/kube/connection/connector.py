@@ -17,8 +17,10 @@ import httpx
 from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
+from extender_service.kube.connection.connection_errors import is_distrust
 from extender_service.kube.connection.first_success import first_success
 from extender_service.kube.connection.transport import AiohttpTransport
+from extender_service.kube.credentials.client_tls import ServerTrust
 from extender_service.kube.credentials.identity import Identity
 from extender_service.kube.credentials.lookup import Credentials
 
@@ -51,11 +53,14 @@ class Connector:
         self._credentials = credentials
         self._tls: ssl.SSLContext | Literal[True] = True
 
-    def show(self, identity: Identity) -> None:
-        """Present an identity's certificate on connections that are opened from now on. Raises CredentialsError."""
+    def show(self, identity: Identity, trust: ServerTrust) -> None:
+        """Present an identity's certificate on connections that are opened from now on, to whom `trust` allows.
+
+        Raises CredentialsError.
+        """
         # Loading the system's certificates blocks the event loop for longer than all else; without TLS they are unused.
         if not self._credentials.server.startswith("http:"):
-            self._tls = self._credentials.ssl_context(identity)
+            self._tls = self._credentials.ssl_context(identity, trust)
 
     async def open(self) -> ResponseHandler:
         """Open a connection, over which nothing is sent yet but to a proxy. Raises CONNECTION_ERRORS."""
@@ -72,6 +77,10 @@ class Connector:
         opened = None
         try:
             opened = await connector.open(request)
+        except Exception as error:
+            if is_distrust(error):
+                self._credentials.trust.doubt()
+            raise
         finally:
             try:
                 await connector.close()

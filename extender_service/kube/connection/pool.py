@@ -13,9 +13,10 @@ connections follows that of requests:
   server that is at its limit answers no more requests because more are under way. So further ones are opened only for
   requests that hang, and as many as there are requests if nothing is answered at all.
 
-Connections are closed early where they cannot be trusted: when another client certificate is to be shown, and when one
-has fallen silent. What cut that one off silently (a firewall that dropped its state, a host that is gone) may have
-cut off the idle ones that have received nothing since, and each of them would cost a request its whole timeout.
+Connections are closed early where they cannot be trusted: when another client certificate is to be shown or other
+authorities are trusted (a request that is under way may end first), and when one has fallen silent. What cut that one
+off silently (a firewall that dropped its state, a host that is gone) may have cut off the idle ones that have received
+nothing since, and each of them would cost a request its whole timeout.
 """
 
 import asyncio
@@ -28,6 +29,7 @@ from types import TracebackType
 from extender_service.kube.api_errors import ApiError, SilentError, UnreachableError
 from extender_service.kube.connection.connector import IDLE_SECONDS, Connector
 from extender_service.kube.connection.http_connection import HttpConnection
+from extender_service.kube.credentials.client_tls import ServerTrust
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.identity import Identity
 from extender_service.kube.credentials.lookup import Credentials
@@ -42,7 +44,8 @@ _ENOUGH = 32
 _HANGS_SECONDS = 0.25
 _LATELY_SECONDS = 0.05
 
-_Certificate = tuple[bytes, bytes]
+# What TLS begins with: whom we trust, our certificate, and its key.
+_Tls = tuple[ServerTrust, bytes, bytes]
 
 
 class ConnectionPool:
@@ -52,7 +55,7 @@ class ConnectionPool:
         self._credentials = credentials
         self._connector = Connector(credentials)
         self._clock = clock
-        self._certificate: _Certificate | None = None
+        self._tls: _Tls | None = None
         self._idle: deque[_Connection] = deque()  # in the order in which they were given back
         self._lent: dict[_Connection, float] = {}  # since when, in the order in which they were lent
         self._answered_at = clock()
@@ -125,7 +128,7 @@ class ConnectionPool:
     def _give_back(self, connection: "_Connection") -> None:
         self._lent.pop(connection, None)
         self._has_opened(connection)  # or could not be
-        if not connection.is_open or connection.certificate != self._certificate or self._is_closed:
+        if not connection.is_open or connection.tls != self._tls or self._is_closed:
             self._close(connection)
         elif (waiting := self._next_waiting()) is not None:
             self._lent[connection] = self._clock()
@@ -135,7 +138,7 @@ class ConnectionPool:
             self._idle.append(connection)
 
     def _open(self) -> "_Connection":
-        connection = _Connection(self._credentials.server, self._connector, self._has_opened, self._certificate)
+        connection = _Connection(self._credentials.server, self._connector, self._has_opened, self._tls)
         connection.opening = asyncio.get_running_loop().call_later(_OPENING_SECONDS, self._has_opened, connection)
         self._opening += 1
         self._lent[connection] = self._clock()
@@ -181,17 +184,18 @@ class ConnectionPool:
         return None
 
     def _show(self, identity: Identity) -> None:
-        """Have connections show this identity's certificate from now on, and close idle ones that show another."""
-        certificate = (identity.certificate_pem, identity.key_pem)
-        if certificate == self._certificate:
+        """Have connections show this identity's certificate to those whom we trust now, and close other idle ones."""
+        trust = self._credentials.trust.current()
+        tls = (trust, identity.certificate_pem, identity.key_pem)
+        if tls == self._tls:
             return
         try:
-            self._connector.show(identity)
+            self._connector.show(identity, trust)
         except CredentialsError:
             # An exec plugin has answered with what cannot be used: ask it again before the next request.
             self._credentials.identity.doubt(identity)
             raise
-        self._certificate = certificate
+        self._tls = tls
         self._distrust(since=float("inf"))
 
     def _distrust(self, since: float) -> None:
@@ -245,10 +249,10 @@ class _Connection(HttpConnection):
         server: str,
         connector: Connector,
         on_open: Callable[["_Connection"], None],
-        certificate: _Certificate | None,
+        tls: _Tls | None,
     ) -> None:
         super().__init__(server, connector)
-        self.certificate = certificate
+        self.tls = tls
         self.opening: asyncio.TimerHandle | None = None
         self.heard_at = self.idle_since = 0.0
         self._on_open = on_open

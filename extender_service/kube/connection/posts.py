@@ -30,7 +30,7 @@ class Posts:
         self._client: httpx.AsyncClient | None = None
 
     async def __aenter__(self) -> Self:
-        self._connector.show(await self._credentials.identity.get())
+        self._connector.show(await self._credentials.identity.get(), self._credentials.trust.current())
         self._client = self._connector.client()
         return self
 

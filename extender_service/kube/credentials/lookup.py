@@ -23,6 +23,7 @@ from extender_service.kube.credentials.header_values import require_header_value
 from extender_service.kube.credentials.identity import CurrentIdentity, ExecUser, Identity, KubeconfigUser
 from extender_service.kube.credentials.kubeconfig import KubeconfigCluster, Selection, User, load_kubeconfig
 from extender_service.kube.credentials.proxy import environment_proxy
+from extender_service.kube.credentials.server_trust import CurrentTrust
 from extender_service.seams import WallClock
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -33,19 +34,20 @@ class Credentials:
     """Access to one API server.
 
     `server` is its URL without a trailing slash, `proxy` the URL of the proxy to it, empty for none. `headers` are the
-    impersonation headers of every request. `identity` has the token or client certificate.
+    impersonation headers of every request. `identity` has the token or client certificate, `trust` the authorities of
+    the server's certificate.
     """
 
     server: str
     proxy: str
     headers: tuple[tuple[str, str], ...]
     identity: CurrentIdentity
-    trust: ServerTrust
+    trust: CurrentTrust
     user_origin: str
 
-    def ssl_context(self, identity: Identity) -> ssl.SSLContext:
+    def ssl_context(self, identity: Identity, trust: ServerTrust) -> ssl.SSLContext:
         """Return a TLS context that verifies the server and presents the certificate. Raises CredentialsError."""
-        return client_context(self.trust, identity.certificate_pem, identity.key_pem, self.user_origin)
+        return client_context(trust, identity.certificate_pem, identity.key_pem, self.user_origin)
 
 
 def load_credentials(
@@ -131,12 +133,13 @@ def _credentials(selection: Selection, wall_clock: WallClock) -> Credentials:
     known = source.last if isinstance(source, KubeconfigUser) else Identity()
     if trust.ca_pem or trust.server_name or known.certificate_pem:
         client_context(trust, known.certificate_pem, known.key_pem, selection.user_origin)
+    may_change = not cluster.certificate_authority_data and not trust.insecure and server.startswith("https:")
     return Credentials(
         server=server,
         proxy=proxy,
         headers=_impersonation(user, selection.user_origin),
         identity=CurrentIdentity(source, wall_clock),
-        trust=trust,
+        trust=CurrentTrust(trust, cluster.certificate_authority if may_change else "", wall_clock),
         user_origin=selection.user_origin,
     )
 

@@ -10,6 +10,7 @@ from extender_service.kube.credentials.files import read_file
 from extender_service.kube.credentials.identity import CurrentIdentity, Identity
 from extender_service.kube.credentials.lookup import Credentials
 from extender_service.kube.credentials.proxy import environment_proxy
+from extender_service.kube.credentials.server_trust import CurrentTrust
 
 
 class _Fixed:
@@ -45,7 +46,7 @@ def posts_to(extender: Extender, where: str) -> Posts:
     if server.startswith("https:"):
         client_context(trust, certificate, key, where)  # reports what is unusable at the start
     identity = CurrentIdentity(_Fixed(Identity("", certificate, key)))
-    credentials = Credentials(server, environment_proxy(server), (), identity, trust, where)
+    credentials = Credentials(server, environment_proxy(server), (), identity, CurrentTrust(trust), where)
     return Posts(credentials, extender.http_timeout.seconds)
 
 

@@ -5,7 +5,7 @@ import base64
 import json
 import ssl
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -115,6 +115,126 @@ def test_trusts_no_other_authority(tmp_path: Path) -> None:
             stranger = {"certificate-authority-data": base64_of(trustme.CA().cert_pem)}
             with pytest.raises(UnreachableError, match="CERTIFICATE_VERIFY_FAILED"):
                 await call(tmp_path, {"server": url, **stranger})
+
+    asyncio.run(main())
+
+
+class RotatingServer:
+    """An API server whose certificate can be replaced; each request has a connection of its own, unless told otherwise.
+
+    Requests of "slow" are answered once they may be.
+    """
+
+    def __init__(self) -> None:
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.is_open_ended = False
+        self.connections: list[object] = []
+        self.may_answer = asyncio.Event()
+        self.slow_ones = 0
+
+    def show(self, authority: trustme.CA) -> None:
+        authority.issue_cert("127.0.0.1").configure_cert(self.context)
+
+    async def __call__(self, request: Request, response: Response) -> None:
+        self.connections.append(asyncio.current_task())
+        if request.path.endswith("slow"):
+            self.slow_ones += 1
+            await self.may_answer.wait()
+        headers = {} if self.is_open_ended else {"Connection": "close"}
+        await response.send_json(200, {"metadata": {"name": "n"}}, headers)
+
+
+@asynccontextmanager
+async def in_cluster(
+    server: RotatingServer, folder: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> AsyncIterator[KubeClient]:
+    """A client that runs in a pod with a service account in this folder."""
+    (folder / "token").write_text("T")
+    async with http_server(server, server.context) as url:
+        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+        monkeypatch.setenv("KUBERNETES_SERVICE_PORT", url.rpartition(":")[2])
+        async with KubeClient(load_credentials(service_account=folder, wall_clock=clock)) as client:
+            yield client
+
+
+RUNS = (asyncio.run, uvloop.run)
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_after_the_authority_was_replaced_the_new_one_is_trusted_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Callable[[Any], object]
+) -> None:
+    old, new, clock = trustme.CA(), trustme.CA(), Clock()
+    old.cert_pem.write_to_path(tmp_path / "ca.crt")
+
+    async def main() -> None:
+        server = RotatingServer()
+        server.show(old)
+        async with in_cluster(server, tmp_path, monkeypatch, clock) as client:
+            await client.get(NODES, "", "n")
+            server.show(new)
+            clock.pass_seconds(10)
+            for _ in range(2):
+                with pytest.raises(UnreachableError, match="CERTIFICATE_VERIFY_FAILED"):
+                    await client.get(NODES, "", "n")
+            new.cert_pem.write_to_path(tmp_path / "ca.crt")
+            clock.pass_seconds(1)
+            await client.get(NODES, "", "n")
+
+    run(main())
+
+
+def test_where_both_authorities_are_trusted_for_a_while_no_request_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new, clock = trustme.CA(), trustme.CA(), Clock()
+    old.cert_pem.write_to_path(tmp_path / "ca.crt")
+
+    async def main() -> None:
+        server = RotatingServer()
+        server.show(old)
+        async with in_cluster(server, tmp_path, monkeypatch, clock) as client:
+            await client.get(NODES, "", "n")
+            new.cert_pem.write_to_path(tmp_path / "ca.crt", append=True)
+            clock.pass_seconds(60)
+            await client.get(NODES, "", "n")
+            server.show(new)
+            await client.get(NODES, "", "n")
+            new.cert_pem.write_to_path(tmp_path / "ca.crt")
+            clock.pass_seconds(60)
+            await client.get(NODES, "", "n")
+            server.show(old)
+            with pytest.raises(UnreachableError, match="CERTIFICATE_VERIFY_FAILED"):
+                await client.get(NODES, "", "n")
+
+    asyncio.run(main())
+
+
+def test_when_the_authority_is_replaced_requests_under_way_go_on_and_later_ones_have_new_connections(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new, clock = trustme.CA(), trustme.CA(), Clock()
+    old.cert_pem.write_to_path(tmp_path / "ca.crt")
+
+    async def main() -> None:
+        server = RotatingServer()
+        server.is_open_ended = True
+        server.show(old)
+        async with in_cluster(server, tmp_path, monkeypatch, clock) as client, asyncio.timeout(20):
+            slow = asyncio.create_task(client.get(NODES, "", "slow"))
+            while not server.slow_ones:
+                await asyncio.sleep(0.001)
+            for _ in range(2):
+                await client.get(NODES, "", "n")
+            new.cert_pem.write_to_path(tmp_path / "ca.crt")
+            server.show(new)
+            clock.pass_seconds(60)
+            await client.get(NODES, "", "n")
+            server.may_answer.set()
+            await slow
+            await client.get(NODES, "", "n")
+        first, second, third, fourth, fifth = server.connections
+        assert first != second == third != fourth == fifth
 
     asyncio.run(main())
 

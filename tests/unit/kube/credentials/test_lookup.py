@@ -48,7 +48,7 @@ def test_master_replaces_the_server_and_its_name_but_not_the_identity(tmp_path: 
     cluster = {"server": "https://c", "tls-server-name": "name", "proxy-url": "http://proxy"}
     path = write_kubeconfig(tmp_path / "config", cluster=cluster, user={"token": "T"})
     credentials = load_credentials(path, "https://10.0.0.1:6443")
-    assert (credentials.server, credentials.trust.server_name) == ("https://10.0.0.1:6443", "")
+    assert (credentials.server, credentials.trust.current().server_name) == ("https://10.0.0.1:6443", "")
     assert authorization(credentials) == "Bearer T"
 
 
@@ -80,7 +80,7 @@ def test_in_a_pod_the_service_account_comes_before_kubeconfig_files(
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
     credentials = load_credentials(service_account=service_account)
     assert credentials.server == server
-    assert credentials.trust.ca_pem == (service_account / "ca.crt").read_bytes()
+    assert credentials.trust.current().ca_pem == (service_account / "ca.crt").read_bytes()
     assert authorization(credentials) == "Bearer POD"
 
 
