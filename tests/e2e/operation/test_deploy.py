@@ -11,6 +11,7 @@ import trustme
 import yaml
 
 from extender_service.config.release import NEWEST_MINOR
+from tests.e2e.support.api import APIError
 from tests.e2e.support.objects import Object, node, pod
 from tests.e2e.support.programs.control_plane import ControlPlane
 from tests.e2e.support.programs.deployed_schedulers import (
@@ -72,35 +73,43 @@ def test_the_account_may_change_only_one_annotation_of_pods(empty_cluster: Contr
     base = Base(empty_cluster, name)
     base.grant_rights()
     account = base.of_kind("ServiceAccount")["metadata"]
-    as_account = f"--as=system:serviceaccount:{account['namespace']}:{account['name']}"
+    user = f"system:serviceaccount:{account['namespace']}:{account['name']}"
     created = pod("web", labels={"app": "web"})
     created["metadata"]["annotations"] = {"team": "blue"}
     empty_cluster.api.create(created)
 
-    def is_denied(*arguments: str) -> bool:
+    path = empty_cluster.api.object_path(created)
+
+    def is_denied(patch: Object, subresource: str = "") -> bool:
         try:
-            empty_cluster.kubectl(*arguments, as_account)
-        except RuntimeError as error:
+            empty_cluster.api.request("PATCH", path + subresource, patch, user=user)
+        except APIError as error:
             return "the annotation extender-service/asked-again of a pod" in str(error)
         return False
 
-    tags = itertools.count(2)
+    def is_metadata_denied(subresource: str = "", **metadata: object) -> bool:
+        return is_denied({"metadata": metadata}, subresource)
+
+    tags, [container] = itertools.count(2), created["spec"]["containers"]
 
     def may_not_change_the_image() -> bool:
-        return is_denied("set", "image", "pod/web", f"main=registry.example/main:{next(tags)}")
+        changed = {**container, "image": f"registry.example/main:{next(tags)}"}
+        return is_denied({"spec": {"containers": [changed]}})
 
     wait_until(may_not_change_the_image, "the policy to hold, soon after it was made")
     for number in range(2):
-        assert not is_denied("annotate", "--overwrite", "pod/web", f"extender-service/asked-again={number}")
-    assert is_denied("annotate", "--overwrite", "pod/web", "team=red")
-    assert is_denied("annotate", "pod/web", "team-")
-    assert is_denied("annotate", "pod/web", "other=1")
-    assert is_denied("label", "pod/web", "more=1")
-    assert is_denied("patch", "pod/web", "--patch", '{"metadata": {"finalizers": ["example.com/stay"]}}')
+        assert not is_metadata_denied(annotations={"extender-service/asked-again": str(number)})
+    assert is_metadata_denied(annotations={"team": "red"})
+    assert is_metadata_denied(annotations={"team": None})
+    assert is_metadata_denied(annotations={"other": "1"})
+    assert is_metadata_denied(labels={"more": "1"})
+    assert is_metadata_denied(finalizers=["example.com/stay"])
     if name == "second-scheduler":  # which may write the status of pods
-        status = ("patch", "pod/web", "--subresource=status", "--patch")
-        assert is_denied(*status, '{"metadata": {"labels": {"more": "1"}}}')
-        empty_cluster.kubectl(*status, '{"status": {"nominatedNodeName": "a"}}', as_account)
+        assert is_metadata_denied("/status", labels={"more": "1"})
+        assert not is_denied({"status": {"nominatedNodeName": "a"}}, "/status")
+        assert empty_cluster.api.get("Pod", "web", namespace="default")["status"]["nominatedNodeName"] == "a"
+    annotations = empty_cluster.api.get("Pod", "web", namespace="default")["metadata"]["annotations"]
+    assert annotations == {"team": "blue", "extender-service/asked-again": "1"}
     empty_cluster.kubectl("label", "pod/web", "by=the-administrator")
 
 

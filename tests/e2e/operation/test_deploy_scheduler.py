@@ -1,5 +1,6 @@
 """deploy/scheduler: two replicas of the whole scheduler work with the rights of their account, and with no others."""
 
+import itertools
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +9,8 @@ from pathlib import Path
 import httpx
 import yaml
 
-from tests.e2e.support.objects import pod
+from tests.e2e.support.api import APIError
+from tests.e2e.support.objects import Object, pod
 from tests.e2e.support.programs.control_plane import ControlPlane
 from tests.e2e.support.programs.deployed_schedulers import (
     create_nodes,
@@ -135,23 +137,24 @@ def asks_for_metrics(port: int, account: Path) -> None:
 
 
 def test_the_account_may_change_only_the_status_of_pods(empty_cluster: ControlPlane) -> None:
-    base = Base(empty_cluster, "scheduler")
-    base.grant_rights()
-    as_account = "--as=system:serviceaccount:whole-scheduler:whole-scheduler"
-    empty_cluster.api.create(pod("web", labels={"app": "web"}))
+    Base(empty_cluster, "scheduler").grant_rights()
+    web = pod("web", labels={"app": "web"})
+    empty_cluster.api.create(web)
 
-    def patch_status(patch: str) -> str:
-        """The error of a patch, empty if it is done."""
+    def denial(patch: Object) -> str:
+        """Why the account may not patch the status so; empty if it may."""
+        path, user = f"{empty_cluster.api.object_path(web)}/status", f"system:serviceaccount:{NAME}:{NAME}"
         try:
-            empty_cluster.kubectl("patch", "pod/web", "--subresource=status", "--patch", patch, as_account)
-        except RuntimeError as error:
+            empty_cluster.api.request("PATCH", path, patch, user=user)
+        except APIError as error:
             return str(error)
         return ""
 
-    def may_not_change(metadata: str) -> bool:
-        return "may change only the status of a pod" in patch_status(f'{{"metadata": {{{metadata}}}}}')
+    def may_not_change(**metadata: object) -> bool:
+        return "may change only the status of a pod" in denial({"metadata": metadata})
 
-    wait_until(lambda: may_not_change('"labels": {"more": "1"}'), "the policy to hold, soon after it was made")
-    assert may_not_change('"annotations": {"more": "1"}')
-    assert may_not_change('"finalizers": ["example.com/stay"]')
-    assert patch_status('{"status": {"nominatedNodeName": "a"}}') == ""
+    tags = itertools.count()
+    wait_until(lambda: may_not_change(labels={"more": str(next(tags))}), "the policy to hold, soon after it was made")
+    assert may_not_change(annotations={"more": "1"})
+    assert may_not_change(finalizers=["example.com/stay"])
+    assert denial({"status": {"nominatedNodeName": "a"}}) == ""

@@ -90,10 +90,19 @@ class API:
         self._all(lambda found: self.request("DELETE", self.object_path(found), {"gracePeriodSeconds": 0}), objects)
 
     def request(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, parameters: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        parameters: Mapping[str, str] | None = None,
+        *,
+        user: str = "",
     ) -> Object:
-        """Send one request, for what has no method of its own: a Binding, an Eviction, a TokenRequest."""
+        """Send one request, for what has no method of its own: a Binding, an Eviction, a TokenRequest. `user` is whom
+        to impersonate."""
         headers = {"Content-Type": "application/merge-patch+json"} if method == "PATCH" else {}
+        if user:
+            headers["Impersonate-User"] = user
         response = self._http.request(method, path, json=body, params=parameters, headers=headers)
         if response.is_error:
             raise APIError(response)
