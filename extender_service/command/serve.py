@@ -202,7 +202,7 @@ async def _api_server(
     leadership = None
     if options.leader_lease is not None:
         read_holder = partial(lease_holder, lease_client, *options.leader_lease)
-        leadership = Leadership(read_holder, machine.host_name(), clock=clock)
+        leadership = Leadership(read_holder, machine.host_name(), clock=machine.boot_clock)
     client = KubeClient(
         credentials,
         most_requests=_most_requests(),

@@ -3,6 +3,7 @@ import logging
 import os
 import signal
 import ssl
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,16 @@ import httpx
 import pytest
 import trustme
 
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.command.emulation import EmulationOptions
-from extender_service.command.serve import run_service
+from extender_service.command.serve import _api_server, run_service
+from extender_service.command.setup import Setup
 from extender_service.command.start_error import StartError
+from extender_service.seams import THIS_MACHINE
+from tests.support.clock import Clock
 from tests.support.serve_options import mutual_tls, serve_options
 from tests.support.servers.certificates import client_context, issue, overwrite, pem_files
+from tests.support.servers.http_server import Request, Response, http_server
 
 CLUSTER = """
 kind: List
@@ -171,3 +177,27 @@ def test_what_cannot_work_is_told_before_anything_runs(
         options["cluster_files"] = []
     with pytest.raises(StartError, match=says):
         asyncio.run(run_service(serve_options(**options)))
+
+
+def test_a_read_of_the_lease_is_also_too_old_after_the_machine_has_slept() -> None:
+    """CLOCK_MONOTONIC stands still while the machine sleeps, CLOCK_BOOTTIME does not."""
+    boot_clock = Clock()
+    machine = replace(THIS_MACHINE, clock=Clock(), boot_clock=boot_clock, host_name=lambda: "pair-a")
+
+    async def answer(_: Request, response: Response) -> None:
+        await response.send_json(200, {"spec": {"holderIdentity": "pair-a_1"}})
+
+    async def main() -> None:
+        async with asyncio.timeout(20), http_server(answer) as url:
+            options = serve_options([], master=url, leader_lease=("system", "lease"))
+            setup = Setup(None, [], rules=options.emulation.rules())
+            async with _api_server(options, Cluster(setup.rules), setup, machine) as source:
+                assert source.leadership is not None
+                following = asyncio.create_task(source.leadership.follow(lambda: None))
+                while "taken just now" not in (source.leadership.problem() or ""):
+                    await asyncio.sleep(0.01)
+                following.cancel()
+                boot_clock.pass_seconds(100)
+                assert "was read 100.0 s ago" in (source.leadership.problem() or "")
+
+    asyncio.run(main())
