@@ -286,7 +286,7 @@ class _Program:
             yield
             return
         routes = [
-            *operations_routes(self._health, self._metrics.exposition, SliMetrics()),
+            *operations_routes(self._health, self._metrics.recent_exposition, SliMetrics()),
             resource_route(self._resources.exposition, lambda: self._candidacy.is_leading),
             configuration_route(self._setup.config),
         ]

@@ -17,6 +17,7 @@ from extender_service.cluster.debugging.table_sizes import TableSize
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.kube.watching.watch_state import WatchState
 from extender_service.observability.framework_metrics import FrameworkMetrics
+from extender_service.observability.recent_exposition import OPENMETRICS_TYPE, RecentExposition, accepted_type
 from extender_service.observability.state_metrics import ClusterCollector, CountCollector, WatchCollector
 from extender_service.seams import Clock
 
@@ -35,7 +36,7 @@ class MetricsRegistry:
     - `asked_again`: refused pods that kube-scheduler was made to ask about again, by outcome
     - `own_tables`: returns the sizes of a program's own tables
 
-    Set `framework` as the recorder of the profiles.
+    Set `framework` as the recorder of the profiles. Answer scrapes with `recent_exposition`.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class MetricsRegistry:
         own_tables: Callable[[], Iterable[TableSize]] = tuple,
         clock: Clock = time.monotonic,
     ) -> None:
+        self.recent_exposition = RecentExposition(self.exposition, clock)
         self.prometheus = CollectorRegistry()
         self.framework = FrameworkMetrics(self.prometheus)
         build = Info("extender_service_build", "The release that runs.", registry=self.prometheus)
@@ -105,8 +107,7 @@ class MetricsRegistry:
         )
 
     def exposition(self, accept: str) -> tuple[bytes, str]:
-        """Return all metrics as they are now, and the content type: OpenMetrics where `accept` has it, else text."""
-        # Not the library's choose_encoder: it fails on versions that are no numbers.
-        if "application/openmetrics-text" in accept:
+        """Return all metrics as they are now, and the content type, in the format that `accept` asks for."""
+        if accepted_type(accept) == OPENMETRICS_TYPE:
             return encode_openmetrics(self.prometheus), OPENMETRICS  # type: ignore[no-untyped-call]
         return encode_text(self.prometheus), _TEXT

@@ -14,7 +14,7 @@ from extender_service.observability.sli_metrics import CONTENT_TYPE, SliMetrics
 def operations_routes(
     health: Health, exposition: Callable[[str], tuple[bytes, str]], slis: SliMetrics | None = None
 ) -> list[Route]:
-    """Return the routes /healthz, /livez, /readyz and /metrics; for the last, see Metrics.exposition.
+    """Return the routes /healthz, /livez, /readyz and /metrics; for the last, see RecentExposition.
 
     As in Kubernetes' components, health is 200 or 500, `?verbose` lists the checks, and `?exclude=NAME` leaves one out.
     `slis`, if given, counts the results, and has the route /metrics/slis.

@@ -3,6 +3,7 @@
 import asyncio
 import http.client
 import socket
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -39,6 +40,7 @@ def attacks(connections: int, share: float) -> dict[str, Attack]:
         "long reasons for each node": long_reasons,
         f"{connections:,} slow connections": partial(slow_connections, connections),
         f"{connections // 5:,} calls at once": partial(many_calls, connections // 5),
+        "100 connections that scrape": partial(many_scrapes, max(int(100 * share), 20)),
         "bodies that never end": slow_bodies,
         "answers that nobody takes": partial(slow_readers, max(int(200 * share), 20)),
     }
@@ -187,6 +189,26 @@ def many_calls(count: int, subject: Subject) -> str:
     assert all(head.startswith(b"HTTP/1.1 200 ") for head in answers)
     too_many = subject.metric('extender_service_limited_requests_total{limit="requests",verb="filter"}')
     return f"{len(answers)} answered, {too_many:.0f} with an error"
+
+
+def many_scrapes(each: int, subject: Subject) -> str:
+    """Callers who ask for metrics, one request after the other, as many times each: few of them need an encoding."""
+
+    async def scrape() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", subject.port)
+        for _ in range(each):
+            writer.write(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200 "), head
+            await reader.readexactly(int(head.lower().partition(b"content-length: ")[2].split()[0]))
+        writer.transport.abort()
+
+    async def main() -> None:
+        await asyncio.gather(*(scrape() for _ in range(100)))
+
+    began = time.monotonic()
+    asyncio.run(main())
+    return f"{100 * each / (time.monotonic() - began):,.0f} a second"
 
 
 def slow_bodies(subject: Subject) -> str:

@@ -20,7 +20,7 @@ class CallObserver:
     """
 
     def __init__(self, metrics: MetricsRegistry) -> None:
-        self._exposition = metrics.exposition
+        self._exposition = metrics.recent_exposition
         self._metrics = CallMetrics(metrics)
         self._waiting: list[Observation] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -44,6 +44,6 @@ class CallObserver:
             log_decision(observation)
 
     def exposition(self, accept: str) -> tuple[bytes, str]:
-        """Return all metrics as they are now (see MetricsRegistry.exposition)."""
+        """Return all metrics, after counting and logging the calls that wait for it (see RecentExposition)."""
         self.tell()
         return self._exposition(accept)

@@ -1,8 +1,10 @@
 import asyncio
 import time
+from collections.abc import Iterator
 
 import httpx
 import pytest
+from prometheus_client.core import Metric
 from starlette.applications import Starlette
 
 from extender_service.cluster.state.cluster import Cluster
@@ -11,6 +13,7 @@ from extender_service.observability.health import Health, watch_checks
 from extender_service.observability.metrics_registry import MetricsRegistry
 from extender_service.observability.operations import operations_routes, resource_route
 from extender_service.observability.sli_metrics import SliMetrics
+from tests.support.clock import Clock
 
 
 class Service:
@@ -21,13 +24,22 @@ class Service:
         watches = {"nodes": self.nodes}
         self.health = Health(watch_checks(watches))
         self.is_leading = True
-        metrics = MetricsRegistry("1.2.3", Cluster(), watches)
+        self.clock = Clock()
+        self.encodings = 0
+        metrics = MetricsRegistry("1.2.3", Cluster(), watches, clock=self.clock)
+        metrics.prometheus.register(self)
         self.app = Starlette(
             routes=[
-                *operations_routes(self.health, metrics.exposition, SliMetrics()),
+                *operations_routes(self.health, metrics.recent_exposition, SliMetrics()),
                 resource_route(lambda: iter(["# a\n", "b 1\n"]), lambda: self.is_leading),
             ]
         )
+
+    def collect(self) -> Iterator[Metric]:
+        """Take time, as collecting and encoding metrics does."""
+        self.encodings += 1
+        self.clock.pass_seconds(0.02)
+        yield from ()
 
     def request(self, method: str, path: str, headers: dict[str, str] | None = None) -> httpx.Response:
         async def send() -> httpx.Response:
@@ -98,6 +110,16 @@ def test_metrics_in_the_format_that_is_asked_for(service: Service) -> None:
 def test_a_strange_accept_header_is_no_error(service: Service) -> None:
     assert service.get("/metrics", {"accept": "text/plain;version=1.x;escaping,;;=,text/html"}).status_code == 200
     assert service.get("/metrics", {"accept": "application/openmetrics-text;version=x.1"}).status_code == 200
+
+
+def test_a_flood_of_scrapes_is_answered_from_few_encodings(service: Service) -> None:
+    paths = ("/metrics", "/metrics?name[]=up", "/metrics?exclude=ping")
+    answers = [service.get(path, {"accept": f"text/plain;q=0.{i}"}) for i in range(100) for path in paths]
+    assert all("extender_service_watch_synced" in answer.text for answer in answers)
+    assert service.encodings < 20
+    service.nodes.synced = True
+    service.clock.pass_seconds(1)
+    assert 'extender_service_watch_synced{resource="nodes"} 1.0\n' in service.get("/metrics").text
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/metrics"])

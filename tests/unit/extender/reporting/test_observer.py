@@ -1,5 +1,6 @@
 import asyncio
 import logging
+from itertools import count
 
 import pytest
 
@@ -7,6 +8,7 @@ from extender_service.cluster.state.cluster import Cluster
 from extender_service.extender.reporting.observation import Observation
 from extender_service.extender.reporting.observer import CallObserver
 from extender_service.observability.metrics_registry import MetricsRegistry
+from tests.support.clock import Clock
 
 
 def observation(number: int) -> Observation:
@@ -15,7 +17,7 @@ def observation(number: int) -> Observation:
 
 @pytest.fixture
 def observe() -> CallObserver:
-    return CallObserver(MetricsRegistry("1.2.3", Cluster(), {}))
+    return CallObserver(MetricsRegistry("1.2.3", Cluster(), {}, clock=Clock()))
 
 
 @pytest.fixture
@@ -65,3 +67,20 @@ def test_metrics_have_all_calls(observe: CallObserver) -> None:
             assert counted(calls, observe.exposition("")[0])
 
     asyncio.run(run())
+
+
+def test_scrapes_that_come_too_often_get_old_values_and_have_all_calls_logged(log: pytest.LogCaptureFixture) -> None:
+    seconds = count()  # more pass with each look at the clock than encoding may take
+    observe = CallObserver(MetricsRegistry("1.2.3", Cluster(), {}, clock=lambda: float(next(seconds)) / 2))
+
+    async def run() -> list[bytes]:
+        answers = []
+        for calls in range(1, 4):
+            observe(observation(calls))
+            answers.append(observe.exposition("")[0])
+            assert len(log.records) == calls
+        return answers
+
+    first, *others = asyncio.run(run())
+    assert counted(1, first)
+    assert first in others
