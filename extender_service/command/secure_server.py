@@ -96,7 +96,7 @@ class SecureListener:
         async with AsyncExitStack() as clients:
             authenticator, follow = await self._authenticator(clients)
             authorizer = await self._authorizer(clients)
-            app = require_authorization(Starlette(routes=routes), authenticator, authorizer)
+            app = require_authorization(Starlette(routes=routes), authenticator, authorizer, self._refused)
             config = server_config(app, _LIMITS, self._certificates.context)
             connections = LimitedConnections(_LIMITS, self._refused, self._machine.clock)
             server = _SecureServer(config, connections, BrowserGuard(None))

@@ -74,7 +74,8 @@ class MetricsRegistry:
             ),
             CountCollector(
                 "extender_service_refused_connections",
-                "Connections refused, by the reason: certificate, name, protocol, header, origin, host, slow or crowd.",
+                "Connections refused, by the reason: certificate, name, protocol, malformed, header, origin, host, "
+                "slow or crowd; and requests: caller (not authenticated) or review (the API server does not answer).",
                 "reason",
                 refusals,
             ),

@@ -1,7 +1,6 @@
 """An ASGI application that only authorized callers reach."""
 
 import json
-import logging
 
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -9,37 +8,40 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from extender_service.serving.authentication import Authenticator
 from extender_service.serving.authorization import Authorizer, ReviewError
 from extender_service.serving.peer_certificates import peer_certificate
+from extender_service.serving.refusals import Refusals
 from extender_service.serving.scope import TLS_CONNECTION
 from extender_service.serving.users import UnauthenticatedError, UserInfo
-
-log = logging.getLogger(__name__)
 
 _HEADERS = {"x-content-type-options": "nosniff", "cache-control": "no-cache, private"}
 
 
-def require_authorization(app: ASGIApp, authenticator: Authenticator, authorizer: Authorizer) -> ASGIApp:
+def require_authorization(
+    app: ASGIApp, authenticator: Authenticator, authorizer: Authorizer, refusals: Refusals
+) -> ASGIApp:
     """Return an application that answers 401 or 403 as the API server does, or lets the request through."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        refusal = await _refusal(scope, authenticator, authorizer)
+        refusal = await _refusal(scope, authenticator, authorizer, refusals)
         await (app if refusal is None else refusal)(scope, receive, send)
 
     return answer
 
 
-async def _refusal(scope: Scope, authenticator: Authenticator, authorizer: Authorizer) -> Response | None:
+async def _refusal(
+    scope: Scope, authenticator: Authenticator, authorizer: Authorizer, refusals: Refusals
+) -> Response | None:
     headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
     verb, path = scope["method"].lower(), scope["path"]
     try:
         user = await authenticator.authenticate(headers, peer_certificate(scope.get(TLS_CONNECTION)))
         access = await authorizer.may(user, verb, path)
     except UnauthenticatedError as error:
-        log.info("a caller is not authenticated", extra={"path": path, "why": str(error)})
+        refusals.add("caller", f"it is not known who calls: {error}")
         return _status(401, "Unauthorized", "Unauthorized")
     except ReviewError as error:
-        log.warning("cannot find out whether a caller is authorized", extra={"path": path, "why": str(error)})
+        refusals.add("review", f"cannot find out whether the caller may do this: {error}")
         return Response(f"Internal Server Error: {json.dumps(path)}: {error}\n", 500, _HEADERS, "text/plain")
     if access.allowed:
         return None

@@ -4,6 +4,7 @@ import json
 import math
 from typing import Any
 
+from httptools import HttpParserError
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from extender_service.serving.browsers import BrowserGuard
@@ -93,7 +94,11 @@ class LimitedHTTP(WholeAnswers):
         was_coming = self._began
         self._came = self._connections.clock()
         self._chunk_bytes, self._has_body_in_chunk = len(data), False
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(data)
+        except HttpParserError:
+            self._refuse_malformed()
         # A chunk in which one request ends and the next begins counts for both.
         is_in_head = self._began is not None and not self._has_body_in_chunk and was_coming in (None, self._began)
         if is_in_head and not self._is_refused:
@@ -177,6 +182,14 @@ class LimitedHTTP(WholeAnswers):
     def _refuse_head(self) -> None:
         problem = "the head of the request is too large (--max-header-size)"
         self._refuse(b"431 Request Header Fields Too Large", "header", problem)
+
+    def _refuse_malformed(self) -> None:
+        """Answer as uvicorn does, which logs each such request."""
+        if self._is_refused:
+            return
+        self._is_refused = True
+        self._connections.refusals.add("malformed", "a request is not HTTP")
+        self.send_400_response("Invalid HTTP request received.")
 
     def _refuse(self, status: bytes, reason: RefusalReason, problem: str) -> None:
         """Answer with the reason for the refusal, and read nothing more from the connection."""

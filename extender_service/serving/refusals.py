@@ -1,4 +1,4 @@
-"""Connections that were refused before their first request, or closed in the middle of one."""
+"""Connections that were refused before their first request, or closed in the middle of one, and refused requests."""
 
 import logging
 import time
@@ -11,16 +11,21 @@ log = logging.getLogger(__name__)
 # Clients that are refused must not be able to fill the log.
 _SECONDS_BETWEEN_WARNINGS = 1.0
 
-RefusalReason = Literal["certificate", "name", "protocol", "header", "origin", "host", "slow", "crowd"]
+RefusalReason = Literal[
+    "certificate", "name", "protocol", "malformed", "header", "origin", "host", "slow", "crowd", "caller", "review"
+]
+# These refuse a request; the connection stays.
+_OF_REQUESTS = ("caller", "review")
 
 
 class Refusals:
     """Counts refusals by reason, and logs them.
 
     Reasons in the TLS handshake: `certificate` (none, expired, of another authority), `name` (not allowed), `protocol`
-    (all else: plain HTTP, an old version, a client that does not trust our certificate). Later: `header` (too large),
-    `origin` and `host` (see BrowserGuard), `slow` (a request does not arrive in time, or the caller does not read its
-    answer), `crowd` (more connections than are allowed).
+    (all else: plain HTTP, an old version, a client that does not trust our certificate). Later: `malformed` (no HTTP),
+    `header` (too large), `origin` and `host` (see BrowserGuard), `slow` (a request does not arrive in time, or the
+    caller does not read its answer), `crowd` (more connections than are allowed). Of `schedule` alone: `caller` (not
+    authenticated), `review` (the API server does not say what a caller may do).
     """
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
@@ -37,6 +42,6 @@ class Refusals:
             self._left_out[reason] += 1
             return
         extra = {"reason": reason, "not_logged_before": self._left_out[reason]}
-        log.warning("refused a connection: %s", problem, extra=extra)
+        log.warning("refused a %s: %s", "request" if reason in _OF_REQUESTS else "connection", problem, extra=extra)
         self._quiet_until[reason] = now + _SECONDS_BETWEEN_WARNINGS
         self._left_out[reason] = 0

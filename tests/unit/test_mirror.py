@@ -73,7 +73,6 @@ WITHOUT = {
     "kube/connection/slices.py": "connection/test_event_stream.py and watching/test_reflector.py",
     "serving/open_files.py": "command/test_serve.py",
     "scheduler/attempt_metrics.py": "scheduler/test_scheduler_metrics.py",
-    "serving/guarded_app.py": "tests/e2e/scheduler/test_secure_serving.py",
     "serving/scope.py": TYPES,
     "serving/secure_http.py": "tests/e2e/scheduler/test_secure_serving.py",
     "serving/socket_state.py": "serving/test_limited_http.py",

@@ -333,6 +333,39 @@ def test_nothing_is_tunnelled(caplog: pytest.LogCaptureFixture) -> None:
     assert not caplog.records
 
 
+@both_loops
+def test_a_flood_of_what_is_no_http_does_not_fill_the_log(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with serving() as server:
+            for _ in range(50):
+                caller = await server.connect()
+                assert await caller.ask(b"\x00 no HTTP\r\n\r\n") == b"HTTP/1.1 400 Bad Request"
+                await caller.reader.read()
+            assert server.refusals.counts["malformed"] == 50
+            assert await (await server.connect()).ask() == b"HTTP/1.1 200 OK"
+
+    with caplog.at_level(logging.INFO):
+        run(main())
+    logged = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+    assert logged[0] == "refused a connection: a request is not HTTP"
+    assert len(logged) < 10
+
+
+def test_what_follows_a_refused_head_is_not_answered() -> None:
+    async def main() -> None:
+        async with serving() as server:
+            caller = await server.connect()
+            caller.writer.write(HEAD + b"Origin: http://evil.example\r\n\r\n\x00 no HTTP\r\n\r\n")
+            assert (await caller.reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 403 ")
+            await caller.reader.readline()
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await caller.reader.read()
+            assert (server.refusals.counts["origin"], server.refusals.counts["malformed"]) == (1, 0)
+
+    asyncio.run(main())
+
+
 def test_a_flood_of_requests_for_another_protocol_is_refused_like_any() -> None:
     async def main() -> None:
         async with serving() as server:

@@ -1,0 +1,50 @@
+import asyncio
+import logging
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+
+from extender_service.serving.authentication import Authenticator
+from extender_service.serving.authorization import Access, Authorizer, ReviewError
+from extender_service.serving.guarded_app import require_authorization
+from extender_service.serving.refusals import Refusals
+from extender_service.serving.users import UserInfo
+from tests.support.clock import Clock
+
+
+async def review_token(token: str) -> UserInfo | None:
+    return UserInfo("ann") if token == "good" else None
+
+
+async def review_access(_user: UserInfo, _verb: str, _path: str) -> Access:
+    raise ReviewError("nobody answers")
+
+
+@pytest.mark.parametrize(
+    ("token", "status", "reason", "line"),
+    [
+        ("bad", 401, "caller", "refused a request: it is not known who calls: invalid bearer token"),
+        ("good", 500, "review", "refused a request: cannot find out whether the caller may do this: nobody answers"),
+    ],
+)
+def test_a_flood_of_strangers_does_not_fill_the_log(
+    token: str, status: int, reason: str, line: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock()
+    refusals = Refusals(clock)
+    authenticator = Authenticator(review_token, cache_seconds=10, clock=clock)
+    authorizer = Authorizer(review_access, open_paths=[], allowed_seconds=10, denied_seconds=10, clock=clock)
+    app = require_authorization(Starlette(), authenticator, authorizer, refusals)
+
+    async def main() -> None:
+        transport = httpx.ASGITransport(app)
+        headers = {"authorization": f"Bearer {token}"}
+        async with httpx.AsyncClient(transport=transport, base_url="https://a.test", headers=headers) as client:
+            for number in range(50):
+                assert (await client.get(f"/metrics/{number}")).status_code == status
+
+    with caplog.at_level(logging.DEBUG, "extender_service"):
+        asyncio.run(main())
+    assert caplog.messages == [line]
+    assert refusals.counts[reason] == 50
