@@ -17,6 +17,7 @@ from extender_service.command.options import PlaceOptions, ServeOptions
 from extender_service.command.schedule_options import add_schedule_options, schedule_options
 from extender_service.config.release import NEWEST_MINOR, OLDEST_MINOR, version_of
 from extender_service.observability.logs import parse_log_level
+from extender_service.serving.process_end import set_signal_handler
 
 PROGRAM = "extender-service"
 ENVIRONMENT_PREFIX = "EXTENDER_SERVICE_"
@@ -89,6 +90,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command == "version":
         print(_version())  # noqa: T201 - the user asked for it
         return 0
+    # It ends the process while it starts, also as the first of a container. The commands handle it later.
+    set_signal_handler(signal.SIGTERM, signal.SIG_DFL)
     # The default action ends the process, also while it starts. debug_on_signal handles the signal later.
     signal.signal(signal.SIGUSR2, signal.SIG_IGN)
     # Import late, so that `version` is fast.

@@ -68,6 +68,7 @@ from extender_service.scheduler.scheduler import Scheduler
 from extender_service.scheduler.scheduler_metrics import SchedulerMetrics, SchedulerState
 from extender_service.scheduling.engine import Engine
 from extender_service.seams import THIS_MACHINE, Machine
+from extender_service.serving.process_end import set_signal_handler
 
 log = logging.getLogger(__name__)
 
@@ -89,10 +90,11 @@ def schedule(options: ScheduleOptions) -> int:
         setup = Setup(options.config, options.plugins, rules=options.emulation.rules(), change=_change(options))
         _write_config(setup, options.write_config_to)
         return 0
+    machine = replace(THIS_MACHINE, memory_settled=begin_to_use_huge_pages, set_signal_handler=set_signal_handler)
     status = 0
     try:
         with returning_free_memory():
-            uvloop.run(run_scheduler(options, replace(THIS_MACHINE, memory_settled=begin_to_use_huge_pages)))
+            uvloop.run(run_scheduler(options, machine))
     except* LeaseLostError:
         log.error("ending, as the leader lease is lost")  # noqa: TRY400 - the reason is logged already
         status = 1
@@ -299,7 +301,8 @@ class _Program:
     def _end(self) -> None:
         loop = asyncio.get_running_loop()
         for each in _SIGNALS:
-            loop.remove_signal_handler(each)  # a second one ends the process at once
+            loop.remove_signal_handler(each)
+        self._machine.set_signal_handler(signal.SIGTERM, signal.SIG_DFL)  # a second one ends the process at once
         self._health.drain()
         self._stop.set()
         self._queue.close()

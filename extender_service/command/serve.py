@@ -66,6 +66,7 @@ from extender_service.serving import open_files
 from extender_service.serving.connection_limits import ConnectionLimits
 from extender_service.serving.graceful_server import GracefulServer
 from extender_service.serving.limited_server import server_config
+from extender_service.serving.process_end import set_signal_handler
 from extender_service.serving.shutdown import Shutdown
 from extender_service.serving.watchdog import watchdog
 
@@ -78,8 +79,9 @@ RESERVED_FILES = 300
 def serve(options: ServeOptions) -> None:
     """Run the service until SIGTERM or SIGINT. Raises StartError."""
     configure_logging(options.log_level, options.log_format)
+    machine = replace(THIS_MACHINE, memory_settled=begin_to_use_huge_pages, set_signal_handler=set_signal_handler)
     with returning_free_memory():
-        uvloop.run(run_service(options, replace(THIS_MACHINE, memory_settled=begin_to_use_huge_pages)))
+        uvloop.run(run_service(options, machine))
 
 
 _Work = Callable[[], Coroutine[Any, Any, None]]

@@ -55,7 +55,7 @@ async def rules_for_server(
                     )
                 await asyncio.sleep(backoff.next_delay())
 
-    with _told_to_end() as told:
+    with _told_to_end(machine) as told:
         work = asyncio.create_task(ask()), asyncio.create_task(told.wait())
         asking = work[0]
         try:
@@ -72,14 +72,18 @@ async def rules_for_server(
 
 
 @contextmanager
-def _told_to_end() -> Iterator[asyncio.Event]:
+def _told_to_end(machine: Machine) -> Iterator[asyncio.Event]:
     """Set the event at SIGTERM or SIGINT, which the context handles. A second one ends the process at once."""
     loop = asyncio.get_running_loop()
     told = asyncio.Event()
 
-    def end() -> None:
+    def stop_handling() -> None:
         for number in _SIGNALS:
             loop.remove_signal_handler(number)
+        machine.set_signal_handler(signal.SIGTERM, signal.SIG_DFL)
+
+    def end() -> None:
+        stop_handling()
         told.set()
 
     for number in _SIGNALS:
@@ -87,5 +91,4 @@ def _told_to_end() -> Iterator[asyncio.Event]:
     try:
         yield told
     finally:
-        for number in _SIGNALS:
-            loop.remove_signal_handler(number)
+        stop_handling()

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from extender_service.seams import Clock, SetSignalHandler
+from extender_service.serving.process_end import set_signal_handler
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # The last fifth of the time is for undoing what did not finish, and for answers and events about it.
@@ -29,7 +30,7 @@ class Shutdown:
         delay_seconds: float,
         grace_seconds: float,
         clock: Clock = time.monotonic,
-        set_signal_handler: SetSignalHandler = signal.signal,
+        set_signal_handler: SetSignalHandler = set_signal_handler,
     ) -> None:
         self._delay_seconds = delay_seconds
         self._grace_seconds = grace_seconds
@@ -42,7 +43,7 @@ class Shutdown:
         """Handle SIGTERM and SIGINT for as long as the context lasts. A second one ends the process at once."""
 
         def take(_number: int, _frame: FrameType | None) -> None:
-            # From now on the kernel's default applies: it ends the process even if its code is stuck.
+            # From now on a signal ends the process even if its code is stuck.
             for number in _SIGNALS:
                 self._set_signal_handler(number, signal.SIG_DFL)
             self._told_at = self._clock()

@@ -14,6 +14,8 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from extender_service.serving.process_end import set_signal_handler
+
 log = logging.getLogger(__name__)
 
 # Exit status of a process that was stuck (EX_SOFTWARE in sysexits.h).
@@ -43,6 +45,7 @@ def watchdog(limit_seconds: float, end: Callable[[int], None] = os._exit) -> Ite
     stop = threading.Event()
     arguments = (heart, limit_seconds, threading.get_ident(), stop, end)
     threading.Thread(target=_watch, args=arguments, name="watchdog", daemon=True).start()
+    set_signal_handler(signal.SIGPROF, signal.SIG_DFL)
     faulthandler.register(signal.SIGPROF, file=_STANDARD_ERROR, chain=True)
     heart.beat()
     try:

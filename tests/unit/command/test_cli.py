@@ -14,6 +14,7 @@ from extender_service.command.options import ServeOptions
 from extender_service.command.start_error import StartError
 from extender_service.extender.overload.overload import CallLimits
 from extender_service.serving.connection_limits import ConnectionLimits
+from tests.support.first_process import run_as_first_process
 
 Served = Callable[..., ServeOptions]
 
@@ -351,3 +352,42 @@ def test_the_signal_for_a_dump_does_not_end_a_program_that_starts(
         assert cli.main([command]) == 0
     finally:
         signal.signal(signal.SIGUSR2, before)
+
+
+def test_a_program_that_starts_as_the_first_process_of_a_container_ends_when_it_is_told_so(tmp_path: Path) -> None:
+    program = """
+import os, signal, sys
+from extender_service.command import cli, serve
+
+serve.serve = lambda _: os.kill(os.getpid(), signal.SIGTERM)
+cli.main(["serve", "--cluster-file", sys.argv[1]])
+"""
+    file = tmp_path / "cluster.yaml"
+    file.write_text("{}")
+    ended = run_as_first_process(program, str(file))
+    assert (ended.returncode, ended.stderr) == (signal.SIGTERM, "")
+
+
+def test_a_second_signal_ends_a_scheduler_that_is_the_first_process_of_a_container() -> None:
+    program = """
+import asyncio, os, signal
+from extender_service.command import cli, schedule
+
+end = schedule._Program._end
+
+async def gets_a_signal(program, tasks):
+    os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.sleep(60)
+
+def gets_another(program):
+    end(program)
+    os.kill(os.getpid(), signal.SIGTERM)
+    print("still there")
+
+schedule._Program._get_ready = gets_a_signal
+schedule._Program._end = gets_another
+options = ["--emulated-version=1.34", "--master=http://127.0.0.1:1", "--leader-elect=false", "--secure-port=0"]
+cli.main(["schedule", *options])
+"""
+    ended = run_as_first_process(program)
+    assert (ended.returncode, ended.stdout) == (signal.SIGTERM, ""), ended.stderr

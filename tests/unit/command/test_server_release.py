@@ -4,6 +4,7 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +13,7 @@ from extender_service.command.server_release import rules_for_server
 from extender_service.config.rules import Rules
 from extender_service.kube.credentials.lookup import load_credentials
 from extender_service.observability.health import Health, first_problem
-from extender_service.seams import THIS_MACHINE
+from extender_service.seams import THIS_MACHINE, SignalHandler
 from tests.support.servers.http_server import Request, Response, http_server
 
 
@@ -66,6 +67,27 @@ def test_the_process_ends_if_it_is_told_so_while_the_probes_of_the_start_end() -
             return await rules_for_server(EmulationOptions(), load_credentials(master=url), probes, THIS_MACHINE)
 
     assert asyncio.run(main()) is None
+
+
+def test_a_second_signal_ends_the_process_at_once_also_as_the_first_of_a_container() -> None:
+    set_to_default: list[int] = []
+
+    def set_signal_handler(number: int, handler: SignalHandler) -> SignalHandler:
+        assert handler is signal.SIG_DFL
+        set_to_default.append(number)
+        return handler
+
+    async def silence(_: Request, __: Response) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(60)
+
+    async def main() -> Rules | None:
+        machine = replace(THIS_MACHINE, set_signal_handler=set_signal_handler)
+        async with http_server(silence) as url:
+            return await rules_for_server(EmulationOptions(), load_credentials(master=url), without_probes, machine)
+
+    assert asyncio.run(main()) is None
+    assert signal.SIGTERM in set_to_default
 
 
 def test_probes_are_answered_while_the_api_server_says_nothing_until_the_process_is_told_to_end() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from extender_service.serving.shutdown import Shutdown
 from tests.support.clock import Clock
+from tests.support.first_process import run_as_first_process
 
 BOTH = (signal.SIGTERM, signal.SIGINT)
 # Does not come back from being told.
@@ -22,6 +23,20 @@ def stuck():
 with Shutdown(1, 20).signals(stuck):
     print("ready", flush=True)
     time.sleep(60)
+"""
+
+# Gets a second signal while it is stuck in what the first one had it do.
+STUCK_TWICE = """
+import os, signal, sys
+from extender_service.serving.shutdown import Shutdown
+
+def stuck():
+    os.kill(os.getpid(), int(sys.argv[1]))
+    print("still there")
+    sys.exit(0)
+
+with Shutdown(1, 20).signals(stuck):
+    os.kill(os.getpid(), signal.SIGTERM)
 """
 
 
@@ -47,6 +62,12 @@ def test_a_second_signal_ends_the_process_at_once_though_it_is_stuck(second: sig
         assert process.stdout.readline() == "told\n"
         process.send_signal(second)
         assert process.wait(20) == -second
+
+
+@pytest.mark.parametrize("second", BOTH)
+def test_it_also_ends_the_first_process_of_a_container(second: signal.Signals) -> None:
+    ended = run_as_first_process(STUCK_TWICE, str(int(second)))
+    assert (ended.returncode, ended.stdout, ended.stderr) == (second, "", "")
 
 
 def test_all_phases_share_one_budget() -> None:

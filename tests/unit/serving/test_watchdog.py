@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from extender_service.serving.watchdog import EXIT_STUCK
+from tests.support.first_process import run_as_first_process
 
 PROGRAM = """
 import asyncio, logging, os, re, signal, sys, time
@@ -72,6 +73,16 @@ def test_so_does_code_that_keeps_threads_from_running() -> None:
     ended = outcome(0.5, "gets_stuck_in_a_regular_expression")
     assert ended.returncode == -signal.SIGPROF
     assert "in gets_stuck_in_a_regular_expression" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("work", "status"),
+    [("gets_stuck_in_a_loop", EXIT_STUCK), ("gets_stuck_in_a_regular_expression", signal.SIGPROF)],
+)
+def test_both_end_the_first_process_of_a_container(work: str, status: int) -> None:
+    ended = run_as_first_process(PROGRAM, "0.5", work, "1")
+    assert ended.returncode == status
+    assert f"in {work}" in ended.stderr
 
 
 @pytest.mark.parametrize(("work", "turns"), [("is_busy_but_gives_way", 150), ("is_suspended", 2)])
