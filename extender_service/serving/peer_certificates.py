@@ -5,7 +5,7 @@ import ssl
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from extender_service.serving.server_tls import Connection
+from extender_service.serving.server_tls import TLSConnection
 
 _PEM = re.compile("-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 
@@ -22,7 +22,7 @@ class PeerCertificate(NamedTuple):
         return not self.chain.isdisjoint(authorities)
 
 
-def peer_certificate(connection: Connection | None) -> PeerCertificate | None:
+def peer_certificate(connection: TLSConnection | None) -> PeerCertificate | None:
     """Return the client's certificate; None if it showed none, or the connection has no TLS."""
     shown: Mapping[str, Any] = {} if connection is None else connection.getpeercert() or {}
     if connection is None or not shown:

@@ -190,12 +190,12 @@ class _NewestContext(ssl.SSLContext):
 
     def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *args: Any, **options: Any) -> ssl.SSLObject:
         connection = self.newest.wrap_bio(incoming, outgoing, *args, **options)
-        assert isinstance(connection, Connection)
+        assert isinstance(connection, TLSConnection)
         connection.outgoing = outgoing
         return connection
 
 
-class Connection(ssl.SSLObject):
+class TLSConnection(ssl.SSLObject):
     """The server's side of a connection. It ends the handshake of a client that is not allowed.
 
     `verified_chain` has the client's certificate and those up to an authority, as DER; it is empty if there is none.
@@ -265,7 +265,7 @@ class _Context(ssl.SSLContext):
     resumes that session again and again. The next context knows no session, so there it shows its certificate.
     """
 
-    sslobject_class = Connection
+    sslobject_class = TLSConnection
     allowed_names: frozenset[str]
     refusals: Refusals
     wall_clock: WallClock

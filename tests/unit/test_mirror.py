@@ -60,6 +60,7 @@ WITHOUT = {
     "queue/queued_pod.py": TYPES,
     "scheduler/extenders/extender_client.py": "extenders/test_extended_search.py and test_agreed_preemption.py",
     "scheduler/extenders/extenders.py": "extenders/test_extended_search.py and test_agreed_preemption.py",
+    "kube/credentials/files.py": "credentials/test_identity.py and test_server_trust.py",
     "cluster/state/nominated_columns.py": "cluster/state/test_nominations.py and scheduler/test_nominated_pods.py",
     "scheduling/near_answers.py": "scheduling/test_alike_runs.py",
     "scheduling/run_plugins.py": "scheduling/test_alike_runs.py",

@@ -37,7 +37,7 @@ class Stopping:
     """A server, its callers, and the calls that wait to be let go on."""
 
     def __init__(self, shutdown: Shutdown) -> None:
-        config = uvicorn.Config(self._app, interface="asgi3", proxy_headers=False, lifespan="off")
+        config = uvicorn.Config(self._app, interface="asgi3", proxy_headers=False, lifespan="off", log_config=None)
         connections = LimitedConnections(ConnectionLimits(), Refusals())
         self.server = Watched(config, connections, BrowserGuard("127.0.0.1"), shutdown)
         self._shutdown = shutdown

@@ -6,7 +6,7 @@ import pytest
 import trustme
 
 from extender_service.serving.peer_certificates import PeerCertificate, certificates_of, peer_certificate
-from extender_service.serving.server_tls import Connection, ServingCertificates, TLSFiles
+from extender_service.serving.server_tls import ServingCertificates, TLSConnection, TLSFiles
 from tests.support.servers.certificates import client_context, overwrite, pem_files
 
 CA, OTHER = trustme.CA(), trustme.CA()
@@ -29,7 +29,7 @@ class Server:
             for side in (theirs, ours):
                 with suppress(ssl.SSLWantReadError):
                     side.do_handshake()
-        assert isinstance(ours, Connection)
+        assert isinstance(ours, TLSConnection)
         return peer_certificate(ours)
 
 
