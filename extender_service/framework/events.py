@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Final
 
+from extender_service.cluster.amounts.footprint import reported_resources, reported_shape
 from extender_service.cluster.amounts.requests import (
     OLDEST_REQUEST_RULES,
     RequestRules,
     request_rules,
-    request_shape,
     total_requests,
 )
 from extender_service.config.rules import Rules
@@ -183,8 +183,10 @@ def _other_annotations(old: Node, new: Node) -> bool:
 
 
 def _is_scaled_down(old: Pod, new: Pod, rules: RequestRules = OLDEST_REQUEST_RULES) -> bool:
-    """Whether the pod requests less of something than before, or nothing of it any more."""
-    before, after = (total_requests(request_shape(pod.spec, rules)) for pod in (old, new))
+    """Whether the pod takes less of something than before, or nothing of it any more."""
+    if old.spec == new.spec and reported_resources(old) == reported_resources(new):
+        return False
+    before, after = (total_requests(reported_shape(pod.spec, pod.status, rules)) for pod in (old, new))
     return any(name not in after or milli_value(nanos) > milli_value(after[name]) for name, nanos in before.items())
 
 

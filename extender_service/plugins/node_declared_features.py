@@ -18,7 +18,7 @@ from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Filter, PreFilter, Reach
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable
 from extender_service.kube.types.core import Node, Pod, PodSpec, VolumeMount
-from extender_service.plugins.shared.changed_pods import is_of_pod, own_pod
+from extender_service.plugins.shared.changed_pods import is_of_pod, is_own, own_pod
 from extender_service.plugins.shared.event_objects import only_new, only_old
 
 LACKS_FEATURES = unresolvable("node(s) didn't match Pod's required features")
@@ -74,6 +74,8 @@ class NodeDeclaredFeatures(PreFilter, Filter):
         """Queue for a node that is new, or whose declared features have changed, and for a pod that needs others."""
         if is_of_pod(event):
             before_spec, after_spec = only_old(Pod, old, new).spec, only_new(Pod, old, new).spec
+            if not is_own(event, pod, old, new):
+                return QueueingHint.SKIP
             before_needed, needed = (needed_features(spec, self.handle.rules) for spec in (before_spec, after_spec))
             return QueueingHint.queue_if(before_needed != needed)
         node = only_new(Node, old, new)

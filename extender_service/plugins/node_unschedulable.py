@@ -49,7 +49,7 @@ class NodeUnschedulable(Filter):
         """
         if is_of_pod(event):
             tolerations = only_new(Pod, old, new).spec.tolerations
-            return QueueingHint.queue_if(is_own(event, pod, new) and is_tolerated(_CORDON, tolerations, tolerates))
+            return QueueingHint.queue_if(is_own(event, pod, old, new) and is_tolerated(_CORDON, tolerations, tolerates))
         before, after = old_and_new(Node, old, new)[0], only_new(Node, old, new)
         was_cordoned = before is None or before.spec.unschedulable or not self._compares
         return QueueingHint.queue_if(was_cordoned and not after.spec.unschedulable)

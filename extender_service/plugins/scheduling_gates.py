@@ -21,6 +21,7 @@ class SchedulingGates(PreEnqueue):
 
     def __init__(self, args: None, handle: Handle) -> None:
         super().__init__(args, handle)
+        self._compares = handle.rules.hints_compare  # the event then is that the gates are gone
         if handle.rules.hints_compare:
             eliminated = ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
             self.retry_on = (ClusterEvent(own_pod(handle.rules), eliminated),)
@@ -37,5 +38,5 @@ class SchedulingGates(PreEnqueue):
         if event.resource == TARGET_POD:
             return QueueingHint.QUEUE
         updated = only_new(Pod, old, new)
-        is_free = updated.metadata.uid == pod.metadata.uid and not updated.spec.scheduling_gates
-        return QueueingHint.queue_if(is_free)
+        is_free = self._compares or not updated.spec.scheduling_gates
+        return QueueingHint.queue_if(is_free and updated.metadata.uid == pod.metadata.uid)

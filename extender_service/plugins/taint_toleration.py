@@ -41,6 +41,7 @@ class TaintToleration(Filter, PreScore, Score):
 
     def __init__(self, args: None, handle: Handle) -> None:
         super().__init__(args, handle)
+        self._compares = handle.rules.hints_compare  # the event then is that the pod has more tolerations
         if handle.rules.hints_compare:
             self.retry_on = (
                 ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT),
@@ -75,8 +76,10 @@ class TaintToleration(Filter, PreScore, Score):
         """Queue for a node that the pod tolerates and did not before, and for another toleration of the pod."""
         if event.resource == TARGET_POD:
             return QueueingHint.QUEUE
-        helps = _more_tolerations if event.resource == POD else self._is_tolerated_now
-        return QueueingHint.queue_if(helps(pod, old, new))
+        if event.resource != POD:
+            return QueueingHint.queue_if(self._is_tolerated_now(pod, old, new))
+        helps = only_new(Pod, old, new).metadata.uid == pod.metadata.uid
+        return QueueingHint.queue_if(helps and (self._compares or _other_tolerations(old, new)))
 
     def _is_tolerated_now(self, pod: Pod, old: object, new: object) -> bool:
         before, after = old_and_new(Node, old, new)[0], only_new(Node, old, new)
@@ -85,10 +88,8 @@ class TaintToleration(Filter, PreScore, Score):
         return first_untolerated(after.spec.taints, pod.spec.tolerations, self._matches) is None
 
 
-def _more_tolerations(pod: Pod, old: object, new: object) -> bool:
+def _other_tolerations(old: object, new: object) -> bool:
     before, after = only_old(Pod, old, new), only_new(Pod, old, new)
-    if after.metadata.uid != pod.metadata.uid:
-        return False
     # The API server lets tolerations be added, and nothing else.
     return len(after.spec.tolerations) != len(before.spec.tolerations)
 

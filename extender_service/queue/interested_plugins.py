@@ -103,12 +103,14 @@ class InterestedPlugins:
         return Interest(functions, frozenset(plugin for by_plugin in functions.values() for plugin in by_plugin))
 
 
+def as_registered(event: ClusterEvent, registered: ClusterEvent) -> ClusterEvent:
+    """Return an event that a plugin wants under the resource that the plugin knows: Pod, if it registered that."""
+    return event._replace(resource=POD) if registered.resource == POD else event
+
+
 def _asking(ask: HintFunction, registered: ClusterEvent, event: ClusterEvent) -> HintFunction:
-    """Return a function that is asked about an event under the resource that the plugin knows: Pod, if it is that."""
-    if registered.resource != POD or event.resource == POD:
-        return ask
-    known = event._replace(resource=POD)
-    return lambda _, pod, old, new: ask(known, pod, old, new)
+    known = as_registered(event, registered)
+    return ask if known == event else lambda _, pod, old, new: ask(known, pod, old, new)
 
 
 def _one_queues(asked: Sequence[HintFunction], event: ClusterEvent, info: QueuedPodInfo, old: Any, new: Any) -> bool:

@@ -61,11 +61,11 @@ def requests_and_ports(pod: AnyPod, rules: RequestRules) -> tuple[PodRequests, f
         "rules": rules,
     }
     if rules.resized_containers:
-        parts["status"] = _reported(pod)
+        parts["status"] = reported_resources(pod)
     return _taken(msgspec.json.encode(parts))
 
 
-def _reported(pod: AnyPod) -> dict[str, object]:
+def reported_resources(pod: AnyPod) -> dict[str, object]:
     """Take from a pod's status what its kubelet reports about resources, and what there is of a resize."""
     status = pod.status
     return {

@@ -130,7 +130,7 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score):
     def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
         """Queue for a pod or node that comes to meet the required terms, or ceases to violate them."""
         rules = self.handle.rules
-        if rules.anti_affinity_of_others_wakes and is_own(event, pod, new):
+        if rules.anti_affinity_of_others_wakes and is_own(event, pod, old, new):
             return QueueingHint.QUEUE
         if is_of_pod(event):
             return QueueingHint.queue_if(affinity_helped_by_pod(pod, old, new, rules))

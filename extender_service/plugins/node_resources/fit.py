@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from extender_service.caches import cached
 from extender_service.cluster.amounts.dimensions import POD_COUNT
+from extender_service.cluster.amounts.footprint import reported_shape
 from extender_service.cluster.amounts.requests import (
     CPU,
     EPHEMERAL_STORAGE,
@@ -138,14 +139,15 @@ class NodeResourcesFit(PreFilter, Filter, PreScore, Score):
         )
 
     def _is_helped_by_pod(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> bool:
-        if is_own(event, pod, new):
-            # More helps only a pod that is resized on its node.
-            return not event.action & ActionType.UPDATE_POD_SCALE_UP
+        if is_own(event, pod, old, new):
+            # To request more helps only a pod that is resized on its node.
+            return bool(event.action & ActionType.UPDATE_POD_SCALE_DOWN)
         if not event.action & ActionType.UPDATE_POD_SCALE_DOWN:
             return took_room(only_old(Pod, old, new), self._all_rules)
         before, after = only_old(Pod, old, new), only_new(Pod, old, new)
-        had, has = (dict(pod_requests(request_shape(other.spec, self._rules)).amounts) for other in (before, after))
-        wanted = total_requests(request_shape(pod.spec, self._rules))
+        was, now, own = (reported_shape(each.spec, each.status, self._rules) for each in (before, after, pod))
+        had, has = (dict(pod_requests(shape).amounts) for shape in (was, now))
+        wanted = total_requests(own)
         return bool(after.spec.node_name) and any(
             amount and had.get(name, 0) > has.get(name, 0) for name, amount in wanted.items()
         )

@@ -50,7 +50,12 @@ def spread_changed_by_node(pod: Pod, constraints_of: ConstraintsOf, old: object,
 
 
 def _may_count(other: Pod | None, pod: Pod, rules: Rules) -> bool:
-    return other is None or (counts_near(other, rules) and other.metadata.namespace == pod.metadata.namespace)
+    if other is None:
+        return True
+    # Where own changes have no name, the end of the pod's own nomination counts, too.
+    if rules.hints_compare and not rules.own_changes_named and other.metadata.uid == pod.metadata.uid:
+        return True
+    return counts_near(other, rules) and other.metadata.namespace == pod.metadata.namespace
 
 
 def spread_helped_by_node(pod: Pod, constraints_of: ConstraintsOf, old: object, new: object) -> bool:

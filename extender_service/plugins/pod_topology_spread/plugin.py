@@ -156,7 +156,7 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
     def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
         """Queue for pods that the constraints count, or no longer count, and for nodes that have all topology keys."""
         rules = self.handle.rules
-        if rules.hints_compare and is_own(event, pod, new):
+        if rules.hints_compare and is_own(event, pod, old, new):
             return QueueingHint.queue_if(spread_helped_by_itself(pod, self._hard_constraints, old, new))
         if is_of_pod(event):
             return QueueingHint.queue_if(spread_helped_by_pod(pod, self._hard_constraints, old, new, rules))

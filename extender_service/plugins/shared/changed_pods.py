@@ -20,10 +20,10 @@ def is_of_pod(event: ClusterEvent) -> bool:
     return event.resource in (POD, ASSIGNED_POD, TARGET_POD)
 
 
-def is_own(event: ClusterEvent, pod: Pod, new: object) -> bool:
+def is_own(event: ClusterEvent, pod: Pod, old: object, new: object) -> bool:
     """Return whether an event is an update of the pod itself."""
     if event.resource == POD:
-        return isinstance(new, Pod) and new.metadata.uid == pod.metadata.uid
+        return isinstance(old, Pod) and isinstance(new, Pod) and new.metadata.uid == pod.metadata.uid
     return event.resource == TARGET_POD
 
 

@@ -19,6 +19,7 @@ from extender_service.framework.events import (
 )
 from extender_service.kube.types.core import (
     Container,
+    ContainerStatus,
     Node,
     NodeCondition,
     NodeSpec,
@@ -27,6 +28,8 @@ from extender_service.kube.types.core import (
     Pod,
     PodSchedulingGate,
     PodSpec,
+    PodStatus,
+    ReportedResources,
     ResourceRequirements,
     Taint,
     Toleration,
@@ -138,6 +141,23 @@ def test_a_later_release_names_what_changed_of_which_pod() -> None:
         "UnscheduledPodUpdatePodLabel",
         "UnscheduledPodUpdatePodScaleUp",
     ]
+
+
+def test_from_1_33_a_pod_is_scaled_down_when_its_kubelet_has_done_so() -> None:
+    def resized(actual: str) -> Pod:
+        reported = ContainerStatus(resources=ReportedResources({"cpu": actual}))
+        pod = requesting(cpu="1")
+        spec = msgspec.structs.replace(pod.spec, node_name="a")
+        return msgspec.structs.replace(pod, spec=spec, status=PodStatus(container_statuses=(reported,)))
+
+    before, after = resized("2"), resized("1")
+    events = {minor: labels(reported_events(rules_of(minor)).pod_changes(before, after)) for minor in (32, 33, 37)}
+    assert events == {
+        32: ["AssignedPodUpdate"],
+        33: ["AssignedPodUpdatePodScaleDown"],
+        37: ["AssignedPodUpdatePodScaleDown"],
+    }
+    assert labels(reported_events(rules_of(37)).pod_changes(after, before)) == ["AssignedPodUpdatePodScaleUp"]
 
 
 def test_a_later_release_reports_tolerations_gates_and_declared_features() -> None:

@@ -4,7 +4,7 @@ from msgspec import structs
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.defaulting import default_plugins
 from extender_service.config.rules import rules_of
-from extender_service.framework.cluster_event import NODE, ActionType, ClusterEvent, QueueingHint
+from extender_service.framework.cluster_event import NODE, POD, TARGET_POD, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.status import SKIP
 from extender_service.kube.types.core import (
@@ -113,6 +113,23 @@ def test_a_pod_is_tried_again_for_a_new_node_or_other_features() -> None:
         plugin.queueing_hint(updated, Pod(), old, node("a", "Other")) for old in (None, node("a"), node("a", "Other"))
     ]
     assert hints == [QueueingHint.QUEUE, QueueingHint.QUEUE, QueueingHint.SKIP]
+
+
+@pytest.mark.parametrize(("minor", "resource"), [(36, POD), (37, TARGET_POD)])
+def test_a_pod_is_tried_again_when_it_needs_other_features_itself(minor: int, resource: str) -> None:
+    plugin = NodeDeclaredFeatures(None, make_handle(Cluster(rules_of(minor))))
+    own, other = (Pod(ObjectMeta(uid=uid)) for uid in ("own", "other"))
+    updated = ClusterEvent(resource, ActionType.UPDATE)
+
+    def hint(changed: Pod, *containers: Container) -> QueueingHint:
+        return plugin.queueing_hint(
+            updated, own, changed, structs.replace(changed, spec=PodSpec(containers=containers))
+        )
+
+    assert hint(own, RESTARTS) is QueueingHint.QUEUE
+    assert hint(own) is QueueingHint.SKIP
+    if resource == POD:
+        assert hint(other, RESTARTS) is QueueingHint.SKIP
 
 
 def test_it_runs_last_from_1_36_on_or_with_its_gate() -> None:

@@ -7,6 +7,7 @@ from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.rules import rules_of
+from extender_service.framework.cluster_event import POD, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.plugin_errors import PluginError
@@ -24,6 +25,7 @@ from tests.support.clusters.plugin_worlds import (
     tolerations,
     worlds,
 )
+from tests.support.objects import make_pod
 
 
 def covered(taint: Taint, by: tuple[Toleration, ...]) -> bool:
@@ -36,6 +38,17 @@ def covered(taint: Taint, by: tuple[Toleration, ...]) -> bool:
         ):
             return True
     return False
+
+
+@pytest.mark.parametrize("minor", [32, 36])
+def test_before_1_37_the_uid_says_whose_tolerations_are_more(minor: int) -> None:
+    cluster = Cluster(rules_of(minor))
+    plugin = TaintToleration(None, Handle(cluster, ClusterFile(cluster, [])))
+    event = ClusterEvent(POD, ActionType.UPDATE_POD_TOLERATION)
+    assert event in plugin.retry_on
+    own, other = make_pod("own"), make_pod("other")
+    hints = [plugin.queueing_hint(event, own, changed, changed) for changed in (own, other)]
+    assert hints == [QueueingHint.QUEUE, QueueingHint.SKIP]
 
 
 @settings(max_examples=50)

@@ -23,10 +23,15 @@ def test_from_1_37_plugins_register_pods_on_nodes_and_the_pod_itself_apart(
 
 
 def test_before_that_the_uid_says_whether_an_update_is_the_pods_own() -> None:
-    assert is_own(update_of(POD), OWN, OWN)
-    assert not is_own(update_of(POD), OWN, OTHER)
-    assert is_own(update_of(TARGET_POD), OWN, OWN)
-    assert not is_own(update_of(ASSIGNED_POD), OWN, OWN)
+    assert is_own(update_of(POD), OWN, OWN, OWN)
+    assert not is_own(update_of(POD), OWN, OTHER, OTHER)
+    assert is_own(update_of(TARGET_POD), OWN, OWN, OWN)
+    assert not is_own(update_of(ASSIGNED_POD), OWN, OWN, OWN)
+
+
+def test_the_end_of_its_nomination_is_no_update() -> None:
+    assert not is_own(ClusterEvent(POD, ActionType.DELETE), OWN, OWN, None)
+    assert not is_own(ClusterEvent(POD, ActionType.ADD), OWN, None, OWN)
 
 
 def test_an_event_of_a_node_is_of_no_pod() -> None:
