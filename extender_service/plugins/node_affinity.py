@@ -32,7 +32,7 @@ from extender_service.kube.parsing.selectors import (
 )
 from extender_service.kube.parsing.selectors import ParsedNodeSelector as ParsedSelector
 from extender_service.kube.types import core
-from extender_service.kube.types.core import Node, NodeSelector, Pod, PreferredSchedulingTerm
+from extender_service.kube.types.core import Node, NodeSelector, ObjectMeta, Pod, PreferredSchedulingTerm
 from extender_service.plugins.shared.event_objects import old_and_new, only_new
 from extender_service.plugins.shared.node_matching import matches_affinity, matches_node_selector, preference
 from extender_service.plugins.shared.normalization import scale_to_max
@@ -129,14 +129,20 @@ class NodeAffinity(PreFilter, Filter, PreScore, Score):
         if self._enforced is not None and not self._enforced.matches(node.labels, node.name):
             return QueueingHint.SKIP
         required = required_node_affinity(pod.spec)
+        if not self._is_matched(required, node):
+            return QueueingHint.SKIP
+        before = old_and_new(Node, old, new)[0]
+        return QueueingHint.queue_if(
+            before is None or not self._compares or not self._is_matched(required, before.metadata)
+        )
+
+    def _is_matched(self, required: RequiredNodeAffinity, node: ObjectMeta) -> bool:
+        """Return whether a node matches. Raises PluginError where a malformed term decides."""
         if required.matches(node.labels, node.name):
-            before = old_and_new(Node, old, new)[0]
-            if before is None or not self._compares:
-                return QueueingHint.QUEUE
-            return QueueingHint.queue_if(not required.matches(before.metadata.labels, before.metadata.name))
+            return True
         if required.affinity is not None and required.affinity.errors and required.node_selector.matches(node.labels):
             raise PluginError(described(required.affinity.errors, self.handle.rules.wording))
-        return QueueingHint.SKIP
+        return False
 
     def _preferred(self, pod: Pod) -> PreferredSchedulingTerms | None:
         try:

@@ -4,8 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from extender_service.cluster.sources.cluster_file import ClusterFile
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.loading import parse_config
+from extender_service.config.rules import rules_of
+from extender_service.framework.cluster_event import NODE, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.handle import Handle
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP, Status, unresolvable
 from extender_service.kube.parsing.selectors import parse_node_selector, required_node_affinity
@@ -30,6 +35,7 @@ from tests.support.clusters.plugin_worlds import (
     rejected,
     worlds,
 )
+from tests.support.objects import make_node
 
 NO_MATCH = unresolvable("node(s) didn't match Pod's node affinity/selector")
 NOT_ENFORCED = unresolvable("node(s) didn't match scheduler-enforced node affinity")
@@ -194,3 +200,19 @@ def test_added_affinity_is_the_type_that_pods_have() -> None:
         required=NodeSelector((labelled("disk", "ssd"),)), preferred=(PreferredSchedulingTerm(3, preference),)
     )
     assert profile.args("NodeAffinity") == NodeAffinityArgs(added_affinity=expected)
+
+
+def test_a_malformed_term_fails_the_hint_where_it_decides_what_was() -> None:
+    cluster = Cluster(rules_of(36))
+    plugin = NodeAffinity(NodeAffinityArgs(), Handle(cluster, ClusterFile(cluster, [])))
+    terms = [
+        objects.NodeSelectorTerm((objects.SelectorRequirement("disk", operator, ("ssd",)),))
+        for operator in ("In", "Near")
+    ]
+    required = objects.NodeAffinity(required=objects.NodeSelector(tuple(terms)))
+    pod = objects.Pod(spec=objects.PodSpec(affinity=objects.Affinity(node_affinity=required)))
+    old, new = (make_node("a", labels={"disk": disk}) for disk in ("hdd", "ssd"))
+    added = ClusterEvent(NODE, ActionType.ADD)
+    assert plugin.queueing_hint(added, pod, None, new) is QueueingHint.QUEUE
+    with pytest.raises(PluginError):
+        plugin.queueing_hint(ClusterEvent(NODE, ActionType.UPDATE_NODE_LABEL), pod, old, new)
