@@ -13,7 +13,7 @@
 # make lag-churn  let a cluster churn while watches are late and the API server is restarted: 20 minutes (MINUTES=N)
 # make fuzz     send 100,000 generated requests and check each answer: ten minutes (REQUESTS=N)
 # make hostile  attack the service while an ordinary caller waits: five minutes
-# make hints    compare the queueing hints with kube-scheduler's on 20,000 pairs of objects: a minute (PAIRS=N, VERSION=1.37)
+# make hints    compare the queueing hints with kube-scheduler's on 20,000 pairs of objects: a minute (PAIRS=N, VERSION=1.34)
 # make queue    run 10,000 new scripts on the scheduling queue and on kube-scheduler's: some minutes (SCRIPTS=N, VERSION=1.37)
 # make api-fields  list the fields of Kubernetes' objects and what kube-scheduler reads of them, for tests/api_fields
 # make sampling  schedule 40,000 new pods beside kube-scheduler, with percentageOfNodesToScore: three minutes (SCRIPTS=N)

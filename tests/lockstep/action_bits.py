@@ -4,35 +4,38 @@ from typing import Any, Final
 
 from extender_service.framework.cluster_event import ActionType
 
+_SINCE_1_31: Final = (
+    ActionType.ADD,
+    ActionType.DELETE,
+    ActionType.UPDATE_NODE_ALLOCATABLE,
+    ActionType.UPDATE_NODE_LABEL,
+    ActionType.UPDATE_NODE_TAINT,
+    ActionType.UPDATE_NODE_CONDITION,
+    ActionType.UPDATE_NODE_ANNOTATION,
+)
+_SINCE_1_35: Final = (*_SINCE_1_31, ActionType.UPDATE_NODE_DECLARED_FEATURE)
+_OF_PODS: Final = (ActionType.UPDATE_POD_LABEL, ActionType.UPDATE_POD_SCALE_DOWN)
+_OF_PODS_SINCE_1_32: Final = (
+    ActionType.UPDATE_POD_TOLERATION,
+    ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED,
+    ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM,
+)
+_1_32: Final = (*_SINCE_1_31, *_OF_PODS, *_OF_PODS_SINCE_1_32, ActionType.UPDATE_POD_OTHER)
+_1_35: Final = (*_SINCE_1_35, *_OF_PODS, *_OF_PODS_SINCE_1_32)
+
 KNOWN_ACTIONS: Final = {
-    31: (
-        ActionType.ADD,
-        ActionType.DELETE,
-        ActionType.UPDATE_NODE_ALLOCATABLE,
-        ActionType.UPDATE_NODE_LABEL,
-        ActionType.UPDATE_NODE_TAINT,
-        ActionType.UPDATE_NODE_CONDITION,
-        ActionType.UPDATE_NODE_ANNOTATION,
-        ActionType.UPDATE_POD_LABEL,
-        ActionType.UPDATE_POD_SCALE_DOWN,
-        ActionType.UPDATE_POD_OTHER,
-    ),
+    31: (*_SINCE_1_31, *_OF_PODS, ActionType.UPDATE_POD_OTHER),
+    32: _1_32,
+    33: _1_32,
+    34: (*_SINCE_1_31, *_OF_PODS, *_OF_PODS_SINCE_1_32),
+    35: _1_35,
+    36: _1_35,
     37: (
-        ActionType.ADD,
-        ActionType.DELETE,
-        ActionType.UPDATE_NODE_ALLOCATABLE,
-        ActionType.UPDATE_NODE_LABEL,
-        ActionType.UPDATE_NODE_TAINT,
-        ActionType.UPDATE_NODE_CONDITION,
-        ActionType.UPDATE_NODE_ANNOTATION,
-        ActionType.UPDATE_NODE_DECLARED_FEATURE,
+        *_SINCE_1_35,
         ActionType(0),  # UpdateNodePreemptionPolicy, of an alpha feature
-        ActionType.UPDATE_POD_LABEL,
-        ActionType.UPDATE_POD_SCALE_DOWN,
+        *_OF_PODS,
         ActionType.UPDATE_POD_SCALE_UP,
-        ActionType.UPDATE_POD_TOLERATION,
-        ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED,
-        ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM,
+        *_OF_PODS_SINCE_1_32,
     ),
 }
 

@@ -5,31 +5,23 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
-	_ "unsafe" // for go:linkname
+
+	"extender-service/tests/kubernetes_1_37/internal/fwk"
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/informers"
-	"k8s.io/dynamic-resource-allocation/resourceslice/tracker"
-	"k8s.io/klog/v2"
-	fwk "k8s.io/kube-scheduler/framework"
-	_ "k8s.io/kubernetes/pkg/scheduler" // has buildQueueingHintMap
 	schedulerapi "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	configscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
 	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	frameworkplugins "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
-	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 )
-
-//go:linkname buildQueueingHintMap k8s.io/kubernetes/pkg/scheduler.buildQueueingHintMap
-func buildQueueingHintMap(ctx context.Context, es []fwk.EnqueueExtensions) (queue.QueueingHintMap, error)
 
 // metricsRecorder is shared: one of its own would leave every case's framework
 // with a goroutine that outlives it.
@@ -52,28 +44,22 @@ func hintsOf(ctx context.Context, rawConfig []byte, rawObjects []json.RawMessage
 			return nil, fmt.Errorf("objects[%d]: %w", i, err)
 		}
 	}
-	// DynamicResources is part of the default profile; its hints are left out.
-	group := factory.Resource().V1()
-	claims := assumecache.NewAssumeCache(klog.FromContext(ctx), group.ResourceClaims().Informer(), "ResourceClaim", "", nil)
-	slices, err := tracker.StartTracker(ctx, tracker.Options{SliceInformer: group.ResourceSlices()})
+	devices, err := deviceOptions(ctx, factory)
 	if err != nil {
 		return nil, err
 	}
-	draManager := dynamicresources.NewDRAManager(ctx, claims, slices, factory)
-	made, err := frameworkruntime.NewFramework(ctx, frameworkplugins.NewInTreeRegistry(), &config.Profiles[0],
+	options := slices.Concat(devices, laterOptions(factory), []frameworkruntime.Option{
 		frameworkruntime.WithComponentConfigVersion(config.TypeMeta.APIVersion),
 		frameworkruntime.WithInformerFactory(factory),
 		frameworkruntime.WithSnapshotSharedLister(noNodes{}),
-		frameworkruntime.WithSharedDRAManager(draManager),
-		frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(factory.Storage().V1().CSINodes().Lister())),
 		frameworkruntime.WithMetricsRecorder(metricsRecorder),
 		frameworkruntime.WithWaitingPods(frameworkruntime.NewWaitingPodsMap()),
-		frameworkruntime.WithPodsInPreBind(frameworkruntime.NewPodsInPreBindMap()),
-	)
+	})
+	made, err := frameworkruntime.NewFramework(ctx, frameworkplugins.NewInTreeRegistry(), &config.Profiles[0], options...)
 	if err != nil {
 		return nil, err
 	}
-	return buildQueueingHintMap(ctx, made.EnqueueExtensions())
+	return mapOf(ctx, made)
 }
 
 func loadConfig(raw []byte) (*schedulerapi.KubeSchedulerConfiguration, error) {

@@ -1,5 +1,5 @@
-// Command reference_hints_1_37 runs the queueing hints of kube-scheduler v1.37.2's
-// in-tree plugins on cases read from standard input (one JSON object per line)
+// Command reference_hints_1_37 runs the queueing hints of the in-tree plugins of
+// kube-scheduler v1.37.2, or of a release before it, on cases read from standard input (one JSON object per line)
 // and writes their answers to standard output (one JSON object per line, in the
 // same order). README.md describes both.
 package main
@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/klog/v2"
-	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
@@ -39,12 +38,12 @@ type testCase struct {
 }
 
 // testEvent is what happened to an object. Action has the bits of
-// fwk.ActionType.
+// the framework's ActionType.
 type testEvent struct {
-	Resource fwk.EventResource `json:"resource"`
-	Action   fwk.ActionType    `json:"action"`
-	Old      json.RawMessage   `json:"old"`
-	New      json.RawMessage   `json:"new"`
+	Resource eventResource   `json:"resource"`
+	Action   actionType      `json:"action"`
+	Old      json.RawMessage `json:"old"`
+	New      json.RawMessage `json:"new"`
 }
 
 // answers are those to a case: which plugins registered which events, and what
@@ -135,7 +134,7 @@ func (c *testCase) answers() (*answers, error) {
 			return nil, fmt.Errorf("events[%d].new: %w", i, err)
 		}
 		result.Events = append(result.Events, answer{
-			Hints: ask(hints, fwk.ClusterEvent{Resource: event.Resource, ActionType: event.Action}, pod, oldObj, newObj),
+			Hints: ask(hints, clusterEvent{Resource: event.Resource, ActionType: event.Action}, pod, oldObj, newObj),
 			Means: meaning(oldObj, newObj),
 		})
 	}
@@ -143,10 +142,10 @@ func (c *testCase) answers() (*answers, error) {
 }
 
 // ask returns what each plugin says of an event that it registered.
-func ask(m queue.QueueingHintMap, happened fwk.ClusterEvent, pod *v1.Pod, oldObj, newObj interface{}) map[string]string {
+func ask(m queue.QueueingHintMap, happened clusterEvent, pod *v1.Pod, oldObj, newObj interface{}) map[string]string {
 	said := map[string]string{}
 	for event, functions := range m {
-		if !framework.MatchClusterEvents(event, happened) {
+		if !matches(event, happened) {
 			continue
 		}
 		for _, function := range functions {
@@ -160,7 +159,7 @@ func ask(m queue.QueueingHintMap, happened fwk.ClusterEvent, pod *v1.Pod, oldObj
 	return said
 }
 
-func askOne(fn fwk.QueueingHintFn, pod *v1.Pod, oldObj, newObj interface{}) (said string) {
+func askOne(fn hintFunction, pod *v1.Pod, oldObj, newObj interface{}) (said string) {
 	defer func() {
 		if r := recover(); r != nil {
 			said = "panic"
@@ -175,7 +174,7 @@ func askOne(fn fwk.QueueingHintFn, pod *v1.Pod, oldObj, newObj interface{}) (sai
 
 // meaning returns the labels of the events that an update stands for.
 func meaning(oldObj, newObj interface{}) []string {
-	var events []fwk.ClusterEvent
+	var events []clusterEvent
 	switch newObj := newObj.(type) {
 	case *v1.Node:
 		if oldObj, ok := oldObj.(*v1.Node); ok {
@@ -183,7 +182,7 @@ func meaning(oldObj, newObj interface{}) []string {
 		}
 	case *v1.Pod:
 		if oldObj, ok := oldObj.(*v1.Pod); ok {
-			events = framework.PodSchedulingPropertiesChange(newObj, oldObj, false)
+			events = podChanges(newObj, oldObj)
 		}
 	}
 	var labels []string

@@ -5,9 +5,9 @@ With --golden, writes the golden cases and kube-scheduler's answers on them inst
 
 import sys
 
-from extender_service.config.release import OLDEST_MINOR, version_of
+from extender_service.config.release import NEWEST_MINOR, OLDEST_MINOR, version_of
 from tests.lockstep.hints import golden
-from tests.lockstep.hints.comparison import REFERENCES, ask, differences, encoded
+from tests.lockstep.hints.comparison import ask, differences, encoded
 from tests.lockstep.hints.generator import EVENTS_PER_CASE, cases
 from tests.lockstep.new_cases import first_seed, parser
 
@@ -18,7 +18,7 @@ def main() -> int:
     """Run the comparison; returns the exit status."""
     options = parser("hints", __doc__, "pairs", 20_000)
     options.add_argument("--golden", action="store_true")
-    versions = {version_of(minor): minor for minor in REFERENCES}
+    versions = {version_of(minor): minor for minor in range(OLDEST_MINOR, NEWEST_MINOR + 1)}
     options.add_argument(
         "--emulated-version", choices=versions, default=version_of(OLDEST_MINOR), help="the release to follow"
     )

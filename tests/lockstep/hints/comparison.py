@@ -12,9 +12,9 @@ from extender_service.cluster.owners.owners import WORKLOADS
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.loading import default_config, parse_config
-from extender_service.config.release import OLDEST_MINOR
+from extender_service.config.release import NEWEST_MINOR, OLDEST_MINOR
 from extender_service.config.rules import rules_of
-from extender_service.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
+from extender_service.framework.cluster_event import ASSIGNED_POD, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.events import reported_events
 from extender_service.framework.handle import Handle
 from extender_service.framework.plugin_errors import PluginError
@@ -22,19 +22,21 @@ from extender_service.framework.queueing_hints import RegisteredHint, queueing_h
 from extender_service.framework.registry import Registry
 from extender_service.kube.parsing.decoder import Decoder
 from extender_service.kube.parsing.manifests import KINDS
+from extender_service.kube.parsing.pod_affinity import pod_affinity_terms
 from extender_service.kube.types.core import Node, Object, Pod
+from extender_service.kube.types.pending_pods import PendingPod
 from extender_service.plugins.default_preemption import DefaultPreemption
 from extender_service.plugins.dynamic_resources import DynamicResources
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
+from extender_service.queue.interested_plugins import as_registered
+from extender_service.scheduler.assigned_pods import assigned_pod
 from tests.lockstep.action_bits import bits, with_bits
 from tests.support.go_programs import build
+from tests.support.objects import make_node
 
 _TESTS = Path(__file__).parents[2]
-# The programs that run kube-scheduler's hints, by minor release.
-REFERENCES = {
-    31: _TESTS / "lockstep" / "reference_hints",
-    37: _TESTS / "kubernetes_1_37" / "reference_hints_1_37",
-}
+_OLDEST = _TESTS / "lockstep" / "reference_hints"
+_LATER = _TESTS / "kubernetes_1_37" / "reference_hints_1_37"
 
 # DynamicResources is not ported. DefaultPreemption's hint always says QueueSkip.
 LEFT_OUT = {DynamicResources.name, DefaultPreemption.name}
@@ -42,11 +44,19 @@ LEFT_OUT = {DynamicResources.name, DefaultPreemption.name}
 Json = dict[str, Any]
 
 _decoders: dict[type[Object], Decoder[Any]] = {kind: Decoder(kind) for kind in KINDS.values()}
+_pending_pods: Decoder[Any] = Decoder(PendingPod)
+
+
+def reference(minor: int) -> Path:
+    """Build the program that runs the hints of a release of kube-scheduler, unless it is there, and return it."""
+    if minor == OLDEST_MINOR:
+        return build(_OLDEST)
+    return build(_LATER, None if minor == NEWEST_MINOR else minor)
 
 
 def ask(cases: bytes, minor: int = OLDEST_MINOR) -> list[Json]:
     """Return kube-scheduler's answers on cases, which are JSON lines. Raises RuntimeError with what Go said."""
-    done = subprocess.run([build(REFERENCES[minor])], input=cases, capture_output=True)
+    done = subprocess.run([reference(minor)], input=cases, capture_output=True)
     if done.returncode:
         raise RuntimeError(f"reference_hints failed: {done.stderr.decode()}")
     return [json.loads(line) for line in done.stdout.splitlines()]
@@ -64,6 +74,7 @@ class Answers:
         self._case = case
         self._minor = minor
         rules = rules_of(minor, {"SchedulerQueueingHints": case["hints"]} if minor == OLDEST_MINOR else {})
+        self._rules = rules
         self._enabled = rules.queueing_hints
         self._wants = ClusterEvent.covers if rules.other_updates_for_all else ClusterEvent.matches
         self._reported = reported_events(rules)
@@ -96,9 +107,10 @@ class Answers:
     def _on(self, event: Json, pod: Pod) -> Json:
         happened = ClusterEvent(event["resource"], ActionType(event["action"]))
         old, new = (None if event[key] is None else _decoded(event[key]) for key in ("old", "new"))
+        asked = (pod, self._shown(old, happened), self._shown(new, happened))
         said = {
             f"{hint.plugin} on {registered.resource} {bits(registered.action, self._minor)}": self._said(
-                hint, registered, (happened, pod, old, new)
+                hint, registered, (as_registered(happened, registered), *asked)
             )
             for registered, hints in self._map.items()
             if self._wants(registered, happened)
@@ -106,6 +118,17 @@ class Answers:
         }
         means = self._meaning(old, new)
         return {"hints": said, "means": means} if means else {"hints": said}
+
+    def _shown(self, item: Object | None, happened: ClusterEvent) -> Object | None:
+        """Return an object as an event of `schedule` shows it: of a pod on a node, only what the cluster keeps."""
+        if happened.resource != ASSIGNED_POD or not isinstance(item, Pod) or not item.spec.node_name:
+            return item
+        if pod_affinity_terms(item.metadata.namespace, item.spec.affinity).errors:
+            return item  # the API server admits no such pod, and the cluster keeps no terms of it
+        cluster = Cluster(self._rules)
+        cluster.apply_node(make_node(item.spec.node_name))
+        cluster.apply_pod(item)
+        return assigned_pod(cluster, (item.metadata.namespace, item.metadata.name))
 
     def _meaning(self, old: object, new: object) -> list[str]:
         events: list[ClusterEvent] = []
@@ -131,8 +154,10 @@ class Answers:
 
 
 def _decoded(raw: Json) -> Object:
+    """Return an object as `schedule` does, which knows more of pods that wait."""
     kind = KINDS[raw["apiVersion"], raw["kind"]]
-    item: Object = _decoders[kind].decode(msgspec.json.encode(raw))
+    decoder = _pending_pods if kind is Pod and not raw["spec"].get("nodeName") else _decoders[kind]
+    item: Object = decoder.decode(msgspec.json.encode(raw))
     return item
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any, TypeVar
 
-from extender_service.config.release import OLDEST_MINOR
+from extender_service.config.release import NEWEST_MINOR, OLDEST_MINOR
 from extender_service.framework.cluster_event import (
     ASSIGNED_POD,
     CSI_DRIVER,
@@ -23,6 +23,7 @@ from extender_service.framework.cluster_event import (
     POD,
     STORAGE_CLASS,
     TARGET_POD,
+    UNSCHEDULABLE_POD,
     UNSCHEDULED_POD,
     VOLUME_ATTACHMENT,
     ActionType,
@@ -44,12 +45,12 @@ WEIGHTS = {
     CSI_DRIVER: 1,
     CSI_STORAGE_CAPACITY: 3,
 }
-UPDATES = [action for action in KNOWN_ACTIONS[31] if action in ActionType.UPDATE] + [ActionType.UPDATE] * 8
-# Of v1.37.2.
-LATER_WEIGHTS = WEIGHTS | {POD: 0, ASSIGNED_POD: 5, TARGET_POD: 4, UNSCHEDULED_POD: 1, VOLUME_ATTACHMENT: 2}
-LATER_UPDATES = [action for action in KNOWN_ACTIONS[37] if action and action in ActionType.UPDATE]
-LATER_UPDATES += [ActionType.UPDATE] * 8
+# Of later releases; of pods that wait, the newest says whether the rejected one is meant.
+LATER_WEIGHTS = WEIGHTS | {POD: 0, ASSIGNED_POD: 5, UNSCHEDULABLE_POD: 5, VOLUME_ATTACHMENT: 2}
+NEWEST_WEIGHTS = WEIGHTS | {POD: 0, ASSIGNED_POD: 5, TARGET_POD: 4, UNSCHEDULED_POD: 1, VOLUME_ATTACHMENT: 2}
 
+# What an update never changes.
+IDENTITY = ("name", "namespace", "uid")
 NAMESPACES = ["default", "default", "default", "team-a"]
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 APPS = ["web", "db"]
@@ -102,8 +103,8 @@ def case(name: str, minor: int = OLDEST_MINOR) -> Json:
     """Return the case of this name."""
     r = Source(name)
     target = pod(r, is_target=True)
-    if minor != OLDEST_MINOR and r.chance(0.5):
-        target["spec"].setdefault("volumes", []).append({"name": "inline", "csi": {"driver": r.choice(["d", "e"])}})
+    if minor != OLDEST_MINOR:
+        add_later_fields(r, target, minor)
     return {
         "name": name,
         "hints": r.chance(0.85),
@@ -116,19 +117,26 @@ def case(name: str, minor: int = OLDEST_MINOR) -> Json:
 
 def event(r: Source, target: Json, minor: int) -> Json:
     """Return something that happens: a resource, an action, and the object before and after."""
-    weights, updates = (WEIGHTS, UPDATES) if minor == OLDEST_MINOR else (LATER_WEIGHTS, LATER_UPDATES)
+    weights = {OLDEST_MINOR: WEIGHTS, NEWEST_MINOR: NEWEST_WEIGHTS}.get(minor, LATER_WEIGHTS)
+    updates = [action for action in KNOWN_ACTIONS[minor] if action and action in ActionType.UPDATE]
+    updates += [ActionType.UPDATE] * 8
     resource = r.choices(list(weights), list(weights.values()))[0]
     make = MAKERS[resource]
     action = r.choice([ActionType.ADD, ActionType.DELETE, *r.choices(updates, k=2)])
     before, after = make(r), make(r)
-    if make is pod and r.chance(0.6 if resource == TARGET_POD else 0.3):
-        before["metadata"] |= {key: target["metadata"][key] for key in ("name", "namespace", "uid")}
+    if minor != OLDEST_MINOR:
+        add_later_fields(r, before, minor)
+        add_later_fields(r, after, minor)
+    if make is pod and r.chance(0.6 if resource in (TARGET_POD, UNSCHEDULABLE_POD) else 0.3):
+        before["metadata"] |= {key: target["metadata"][key] for key in IDENTITY}
         if r.chance(0.5):
             before["spec"] = dict(target["spec"])
     if r.chance(0.9):
         after = updated(r, before, after)
     if r.chance(0.03):  # no handler passes a wrong kind; the hint then says so
         before, after = r.choice([(before, pod(r)), (csi_driver(r), after), (csi_driver(r), csi_driver(r))])
+    if minor != OLDEST_MINOR and before["kind"] == after["kind"]:
+        make_one_object(before, after)
     return {
         "resource": resource,
         "action": int(action),
@@ -137,12 +145,21 @@ def event(r: Source, target: Json, minor: int) -> Json:
     }
 
 
+def make_one_object(before: Json, after: Json) -> None:
+    """Let two objects be the same one before and after a change; a pod on a node is not the one that was rejected."""
+    after["metadata"] |= {key: before["metadata"][key] for key in IDENTITY if key in before["metadata"]}
+    if any(each.get("spec", {}).get("nodeName") for each in (before, after)) and before["kind"] == "Pod":
+        for each in (before, after):
+            each["metadata"]["uid"] = "running"
+            each.get("status", {}).pop("resourceClaimStatuses", None)  # which are made before it has a node
+
+
 def updated(r: Source, before: Json, other: Json) -> Json:
     """Return an object of which a few fields are those of another of its kind."""
     after: Json = json.loads(json.dumps(before))
     for section in ("metadata", "spec", "status"):
         for key, value in other.get(section, {}).items():
-            if key not in ("name", "namespace", "uid") and r.chance(0.3):
+            if key not in IDENTITY and r.chance(0.3):
                 after[section][key] = value
     for key, value in other.items():
         if key not in ("apiVersion", "kind", "metadata", "spec", "status") and r.chance(0.4):
@@ -486,10 +503,66 @@ def attachment(r: Source) -> Json:
     return {"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": {"name": "a"}, "spec": spec}
 
 
+# What hints of later releases read besides.
+
+
+def add_later_fields(r: Source, made: Json, minor: int) -> None:
+    """Add to an object what hints of the release 1.`minor` read, which is later than v1.31.1."""
+    if made["kind"] == "Pod":
+        add_to_pod(r, made)
+        if minor >= 34 and r.chance(0.1):  # before, the API server drops them
+            made["spec"]["resources"] = {
+                "requests": {name: r.choice(QUANTITIES) for name in r.subset(["cpu", "memory"])}
+            }
+    elif made["kind"] == "Node":
+        made["status"]["declaredFeatures"] = r.subset(["UserNamespacesHostNetworkSupport", "VolumeBindMountOptions"])
+    elif made["kind"] == "CSINode":
+        for driver in made["spec"]["drivers"]:
+            driver["allocatable"] = r.choice([{}, {"count": r.randint(0, 2)}])
+
+
+def add_to_pod(r: Source, made: Json) -> None:
+    """Add a nomination, what the kubelet reports of a resize, and features that a node must have."""
+    spec = made["spec"]
+    if r.chance(0.5):
+        spec["volumes"].append({"name": "inline", "csi": {"driver": r.choice(["d", "e"])}})
+    if r.chance(0.2):
+        spec |= {"hostNetwork": True, "hostUsers": r.chance(0.5)}
+    for each in spec["topologySpreadConstraints"]:
+        if r.chance(0.5):
+            each["nodeTaintsPolicy"] = r.choice(["Honor", "Ignore"])
+    status: Json = {"nominatedNodeName": r.choice(["n1", "n2"]) if r.chance(0.4) else ""}
+    for kind in ("containers", "initContainers"):
+        for index, each in enumerate(spec[kind]):
+            each["name"] = f"{kind.lower()}-{index}"
+        if r.chance(0.2):
+            reported = [container_status(r, each["name"]) for each in spec[kind]]
+            status["containerStatuses" if kind == "containers" else "initContainerStatuses"] = reported
+    if r.chance(0.1):
+        reason = r.choice(["Infeasible", "Deferred"])
+        status["conditions"] = [{"type": "PodResizePending", "status": "True", "reason": reason}]
+        status["resize"] = reason
+    if r.chance(0.2):
+        claim_name = r.choice(["a", "b"])
+        status["resourceClaimStatuses"] = [{"name": "device", "resourceClaimName": claim_name}]
+    made["status"] = status
+
+
+def container_status(r: Source, name: str) -> Json:
+    """Return what the kubelet reports of a container: allocated and actual resources."""
+    made: Json = {"name": name}
+    if r.chance(0.7):
+        made["allocatedResources"] = requests(r)
+    if r.chance(0.7):
+        made["resources"] = {"requests": requests(r)}
+    return made
+
+
 MAKERS: dict[str, Callable[[Source], Json]] = {
     POD: pod,
     ASSIGNED_POD: pod,
     TARGET_POD: pod,
+    UNSCHEDULABLE_POD: pod,
     UNSCHEDULED_POD: pod,
     VOLUME_ATTACHMENT: attachment,
     NODE: node,
