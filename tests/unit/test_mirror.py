@@ -45,7 +45,6 @@ WITHOUT = {
     "kube/types/workloads.py": TYPES,
     "observability/configz.py": "tests/e2e/scheduler/test_secure_serving.py",
     "observability/preemption_metrics.py": "scheduler/test_scheduler_metrics.py and extender/test_preemption.py",
-    "plugins/pod_topology_spread/hints.py": HINTS,
     "plugins/shared/event_objects.py": HINTS,
     "plugins/volume_binding/hints.py": HINTS,
     "plugins/default_binder.py": "extender/verbs/test_bind.py",
