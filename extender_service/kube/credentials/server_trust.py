@@ -25,7 +25,7 @@ class CurrentTrust:
         self._path = path
         self._now = now
         self._logged = ""
-        self._read_at = now()
+        self._read_at = now() if path else 0.0
         self._read_again_at = self._read_at + REREAD_SECONDS
 
     def current(self) -> ServerTrust:

@@ -21,11 +21,14 @@ def test_each_is_in_some_worlds_and_not_in_others() -> None:
 
 @pytest.mark.parametrize(("mode", "minor"), [(None, 31), (None, 34), (None, 37), ("beside", 37), ("replace", 31)])
 def test_all_together_let_pods_wait_and_go_in_every_way(mode: Mode | None, minor: int) -> None:
-    scenario = Scenario(seed=3, minutes=3.0, nodes=3, pods=30, has_others=True, wanted=ALL, minor=minor, mode=mode)
-    with counted() as changes:
-        end, cluster = run_world(scenario)
-    assert end.violations == []
-    for change in ("assumed: dropped", "new: gated", "gated: active", "unschedulable: gone"):
-        assert changes[change] > 0, change
-    assert any("a bad mood" in line for line in cluster.world.trace.lines)
-    assert any("gets signal 12" in line for line in cluster.world.trace.lines)
+    wanted = {"assumed: dropped", "new: gated", "gated: active", "unschedulable: gone", "a bad mood", "gets signal 12"}
+    for seed in range(3, 8):  # mostly, one is enough: here, a history also depends on the order of sets
+        scenario = Scenario(seed, minutes=3.0, nodes=3, pods=30, has_others=True, wanted=ALL, minor=minor, mode=mode)
+        with counted() as changes:
+            end, cluster = run_world(scenario)
+        assert end.violations == []
+        history = "\n".join(cluster.world.trace.lines)
+        wanted -= {each for each in wanted if changes[each] or each in history}
+        if not wanted:
+            return
+    pytest.fail(f"not seen in any of these worlds: {wanted}")
