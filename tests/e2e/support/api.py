@@ -4,6 +4,7 @@ It is not the service's own client, so that a test's view of the cluster does no
 """
 
 import ssl
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -18,6 +19,8 @@ T = TypeVar("T")
 
 CONCURRENT_REQUESTS = 16
 _CONNECT_RETRIES = 3
+# What admission says of a class that it does not know, and how long that may be so of one that was just created.
+_NO_CLASS, _CLASS_SECONDS = "no PriorityClass with name", 5.0
 
 
 class APIError(Exception):
@@ -60,7 +63,7 @@ class API:
 
     def create(self, *objects: Object) -> list[Object]:
         """Create them. A node keeps the status that it comes with; a pod starts Pending (patch its `status`)."""
-        return self._all(lambda wanted: self.request("POST", self._collection_path(wanted), wanted), objects)
+        return self._all(self._create, objects)
 
     def get(self, kind: str, name: str, *, namespace: str = "", api_version: str = "v1") -> Object:
         """Read one object."""
@@ -125,6 +128,17 @@ class API:
     def object_path(self, found: Object) -> str:
         """Where an object is."""
         return f"{self._collection_path(found)}/{found['metadata']['name']}"
+
+    def _create(self, wanted: Object) -> Object:
+        """Create one. The API server's admission knows a PriorityClass a moment after it was created."""
+        deadline = time.monotonic() + _CLASS_SECONDS
+        while True:
+            try:
+                return self.request("POST", self._collection_path(wanted), wanted)
+            except APIError as error:
+                if _NO_CLASS not in str(error) or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.05)
 
     def _collection_path(self, found: Object) -> str:
         return self.path(found["kind"], found["metadata"].get("namespace", ""), found["apiVersion"])
