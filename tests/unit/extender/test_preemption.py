@@ -128,6 +128,17 @@ def full_world() -> tuple[PreemptingWorld, Pod]:
     return world, pod
 
 
+async def world_with_an_expected_pod() -> tuple[PreemptingWorld, Pod, Pod]:
+    """The same, where a pod of low priority is expected on a and not bound yet."""
+    world, pod = full_world()
+    world.cluster.remove_pod(("default", "on-a"))
+    expected = important("expected", priority=1)
+    world.show(expected)
+    world.pods.put(expected)
+    assert (await world.filter(expected, NAMES))["NodeNames"] == ["a"]
+    return world, pod, expected
+
+
 ROOM_ON_A: Written = [("nominate", "important", "a"), ("mark", "on-a", None), ("delete", "on-a", None)]
 
 
@@ -469,11 +480,7 @@ async def test_nobody_is_evicted_while_a_node_is_not_known_yet(*, is_kept: bool)
 
 @in_event_loop
 async def test_a_pod_that_is_only_expected_on_a_node_is_not_deleted() -> None:
-    world, pod = full_world()
-    world.cluster.remove_pod(("default", "on-a"))
-    expected = important("expected", priority=1)
-    world.show(expected)
-    assert (await world.filter(expected, NAMES))["NodeNames"] == ["a"]
+    world, pod, expected = await world_with_an_expected_pod()
 
     await world.refuse(pod)
 
@@ -486,12 +493,7 @@ async def test_a_pod_that_is_only_expected_on_a_node_is_not_deleted() -> None:
 
 @in_event_loop
 async def test_a_pod_whose_place_was_dropped_is_bound_only_if_it_fits_again() -> None:
-    world, pod = full_world()
-    world.cluster.remove_pod(("default", "on-a"))
-    expected = important("expected", priority=1)
-    world.show(expected)
-    world.pods.put(expected)
-    assert (await world.filter(expected, NAMES))["NodeNames"] == ["a"]
+    world, pod, expected = await world_with_an_expected_pod()
     await world.refuse(pod)
 
     is_full = "pod default/expected has no place on a any more, and does not fit there: Insufficient cpu"
@@ -516,11 +518,7 @@ async def test_a_service_that_has_restarted_binds_a_pod_that_it_did_not_place(no
 
 @in_event_loop
 async def test_the_place_of_another_pod_is_kept_if_the_pod_is_not_as_the_api_server_has_it() -> None:
-    world, pod = full_world()
-    world.cluster.remove_pod(("default", "on-a"))
-    expected = important("expected", priority=1)
-    world.show(expected)
-    assert (await world.filter(expected, NAMES))["NodeNames"] == ["a"]
+    world, pod, expected = await world_with_an_expected_pod()
     world.api.pods["important"] = structs.replace(pod, spec=structs.replace(pod.spec, node_selector={"made": "up"}))
 
     await world.refuse(pod)
@@ -544,12 +542,7 @@ async def test_no_pod_loses_its_room_to_one_that_is_not_as_the_api_server_has_it
 
 @in_event_loop
 async def test_an_expected_victim_whose_binding_begins_meanwhile_is_evicted() -> None:
-    world, pod = full_world()
-    world.cluster.remove_pod(("default", "on-a"))
-    expected = important("expected", priority=1)
-    world.show(expected)
-    world.pods.put(expected)
-    assert (await world.filter(expected, NAMES))["NodeNames"] == ["a"]
+    world, pod, expected = await world_with_an_expected_pod()
     world.api.read_gate.clear()
 
     await world.refuse(pod)
@@ -566,11 +559,7 @@ async def test_an_expected_victim_whose_binding_begins_meanwhile_is_evicted() ->
 
 @in_event_loop
 async def test_an_expected_victim_whose_place_ends_meanwhile_is_left_alone() -> None:
-    world, pod = full_world()
-    world.cluster.remove_pod(("default", "on-a"))
-    expected = important("expected", priority=1)
-    world.show(expected)
-    assert (await world.filter(expected, NAMES))["NodeNames"] == ["a"]
+    world, pod, expected = await world_with_an_expected_pod()
     world.api.read_gate.clear()
 
     await world.refuse(pod)

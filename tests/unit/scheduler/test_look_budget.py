@@ -18,7 +18,7 @@ class Pods:
         self.back.append(number)
 
     async def back_by_turn(self) -> list[list[int]]:
-        """Who comes back in which turn; turns in which nobody does are left out."""
+        """The pods that come back in each turn, without the turns in which none does."""
         found = []
         while not all(task.done() for task in self.tasks):
             before = len(self.back)

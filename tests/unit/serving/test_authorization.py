@@ -25,7 +25,7 @@ class Gate:
     async def review(self, user: UserInfo, verb: str, path: str) -> Access:
         self.asked.append((user.name, verb, path))
         if self.is_down:
-            raise ReviewError("nobody answers")
+            raise ReviewError("the API server does not answer")
         return Access(user == ANN, "" if user == ANN else "no rule")
 
     def may(self, user: UserInfo, path: str = "/metrics", verb: str = "get") -> Access:

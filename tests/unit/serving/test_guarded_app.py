@@ -18,14 +18,19 @@ async def review_token(token: str) -> UserInfo | None:
 
 
 async def review_access(_user: UserInfo, _verb: str, _path: str) -> Access:
-    raise ReviewError("nobody answers")
+    raise ReviewError("the API server does not answer")
 
 
 @pytest.mark.parametrize(
     ("token", "status", "reason", "line"),
     [
         ("bad", 401, "caller", "refused a request: it is not known who calls: invalid bearer token"),
-        ("good", 500, "review", "refused a request: cannot find out whether the caller may do this: nobody answers"),
+        (
+            "good",
+            500,
+            "review",
+            "refused a request: cannot find out whether the caller may do this: the API server does not answer",
+        ),
     ],
 )
 def test_a_flood_of_strangers_does_not_fill_the_log(
