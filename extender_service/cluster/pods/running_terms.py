@@ -16,8 +16,9 @@ from extender_service.cluster.structures.following_columns import FollowingColum
 from extender_service.cluster.structures.memo import Memo
 from extender_service.kube.parsing.pod_affinity import AffinityTerm
 
-# A term on more rows than this keeps its counts in an array.
+# A term on more rows than this keeps its counts in an array, unless the rows are so far apart.
 _MOST_ROWS = 32
+_ROWS_APART = 8
 MOST_SUMS = 128
 # Of all sums together, and of their terms, whose content pod authors choose.
 _MOST_BYTES_A_ROW = 2 << 10
@@ -35,39 +36,51 @@ class TermKey(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 
 
 class TermCounts:
-    """How many pods on each node row have one term."""
+    """How many pods on each node row have one term: an array where many rows have it, for their number.
 
-    __slots__ = ("_by_row", "_few", "key", "size_bytes", "total")
+    A row costs some ten times as much otherwise, and an array as much as all rows up to its last one.
+    """
+
+    __slots__ = ("_by_row", "_few", "_last_row", "key", "size_bytes", "total")
 
     def __init__(self, key: TermKey) -> None:
         self.key = key
         self.size_bytes = size_of(key, _MOST_BYTES_BESIDES)
         self.total = 0
         self._few: dict[int, int] = {}
+        self._last_row = 0
         self._by_row: NDArray[np.int64] | None = None
 
     def add(self, row: int, sign: int) -> None:
         """Count a pod on a row, or with sign -1 no longer."""
         self.total += sign
         if self._by_row is not None:
-            if row >= len(self._by_row):
-                self._by_row = np.pad(self._by_row, (0, 2 * row - len(self._by_row)))
-            self._by_row[row] += sign
-            return
+            if row < len(self._by_row):
+                self._by_row[row] += sign
+                return
+            self._unpack(self._by_row)
+        self._last_row = max(self._last_row, row)
         count = self._few.get(row, 0) + sign
         if count:
             self._few[row] = count
         else:
             del self._few[row]
-        if len(self._few) > _MOST_ROWS:
-            self._by_row = np.zeros(2 * max(self._few), np.int64)
+        if len(self._few) > _MOST_ROWS and len(self._few) * _ROWS_APART > self._last_row:
+            self._by_row = np.zeros(2 * self._last_row, np.int64)
             self._by_row[list(self._few)] = list(self._few.values())
             self._few = {}
 
+    def _unpack(self, by_row: NDArray[np.int64]) -> None:
+        """Keep the rows one by one: the next one may be so far behind the others that an array is a waste."""
+        rows = by_row.nonzero()[0]
+        self._few = dict(zip(rows.tolist(), by_row[rows].tolist(), strict=True))
+        self._last_row = max(self._few, default=0)
+        self._by_row = None
+
     @property
     def are_few(self) -> bool:
-        """Whether so few rows have the term that their counts are not in an array."""
-        return self._by_row is None
+        """Whether so few rows have the term that adding up their counts takes no time."""
+        return self._by_row is None and len(self._few) <= _MOST_ROWS
 
     def add_by_value(self, sums: NDArray[np.int64], numbers: NDArray[np.intp], weight: int = 1) -> None:
         """Add the counts, times `weight`, to `sums` by number; `numbers` has one for every row."""

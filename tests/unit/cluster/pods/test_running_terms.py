@@ -2,11 +2,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender_service.cluster.pods.running_terms import RunningTerms, TermKey
+from extender_service.cluster.pods.running_terms import RunningTerms, TermCounts, TermKey
 from extender_service.cluster.selection.label_sets import LabelSet
 from extender_service.kube.parsing.pod_affinity import AffinityTerm
 from extender_service.kube.parsing.selectors import EVERYTHING, NOTHING, label_set_selector
 from tests.support import selectors as random_selectors
+from tests.support.memory import kept_bytes
 
 terms = st.builds(
     AffinityTerm,
@@ -74,6 +75,35 @@ def test_sums_that_followed_every_change_are_those_added_up_anew(
             np.add.at(expected, numbers[key], 10 * by_row)
             assert sums.tolist() == expected.tolist()
         assert running.sum_count <= 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 400), st.booleans()), max_size=300))
+def test_the_pods_on_each_row_are_counted_however_far_apart_the_rows_are(steps: list[tuple[int, bool]]) -> None:
+    counts = TermCounts(WEB)
+    by_row = np.zeros(401, np.int64)
+    for row in [*range(0, 120, 3), *(row for row, _ in steps)]:
+        counts.add(row, 1)
+        by_row[row] += 1
+    for row, goes in steps:
+        if goes:
+            counts.add(row, -1)
+            by_row[row] -= 1
+    sums = np.zeros(401, np.int64)
+    counts.add_by_value(sums, np.arange(401))
+    assert (sums.tolist(), counts.total) == (by_row.tolist(), by_row.sum())
+
+
+def test_a_term_on_few_rows_far_apart_takes_no_array() -> None:
+    counts = TermCounts(WEB), TermCounts(WEB)
+
+    def count() -> None:
+        dense, sparse = counts
+        for number in range(40):
+            dense.add(number, 1)
+            sparse.add(number * 1000, 1)
+        dense.add(100_000, 1)
+
+    assert kept_bytes(count) < 20_000
 
 
 def test_sums_are_kept_for_so_many_terms() -> None:
