@@ -122,7 +122,7 @@ class AskingAgain:
 
     def _should_ask(self, refusal: Refusal) -> bool:
         now = self._clock()
-        if refusal.fits_at is None or refusal.version != self._cluster.version:
+        if refusal.fits_at is None or refusal.version != self._refused.version():
             if not self._has_changed(refusal):
                 refusal.fits_at = None
                 return False
@@ -131,7 +131,7 @@ class AskingAgain:
 
     def _has_changed(self, refusal: Refusal) -> bool:
         """Return whether the pod fits now, or may preempt others now, which it was kept from."""
-        version, refusal.version = refusal.version, self._cluster.version
+        version, refusal.version = refusal.version, self._refused.version()
         if version == refusal.version and not refusal.is_withheld:
             return False
         try:

@@ -30,7 +30,7 @@ class Refusal(msgspec.Struct, gc=False):
     """A pod that was refused `at` some time, on the nodes whose rows are marked in `asked` (packed bits).
 
     - `unknown`: names that were asked about, and that no node had
-    - `version`: that of the cluster when it was decided about the pod last
+    - `version`: that of the cluster and its nominations when it was decided about the pod last
     - `fits_at`: when the pod was first found to fit since
     - `is_withheld`: the pod was kept from preempting others, as our watch was behind
     - `late_decisions`: how many decisions about it have taken too long since
@@ -65,6 +65,11 @@ class RefusedPods:
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._by_uid
+
+    def version(self) -> tuple[int, ...]:
+        """Return a value that differs after each change that a refusal may depend on. `Cluster.version` leaves out the
+        end of a nomination."""
+        return (*self._cluster.version, self._cluster.nominations.change_count)
 
     def note(self, pod: Pod, nodes: AskedNodes) -> None:
         """Note that a pod was just refused on these nodes."""
@@ -129,7 +134,7 @@ class RefusedPods:
             return  # a lone surrogate, which the API server would not have taken
         uid, asked = pod_uid(pod), np.packbits(is_asked).tobytes()
         unknown = unknown[:_MOST_UNKNOWN]
-        refusal = Refusal(uid, body, asked, unknown, self._cluster.version, self._clock())
+        refusal = Refusal(uid, body, asked, unknown, self.version(), self._clock())
         # What is written to grows in steps, and keeps the rest of the last one.
         size = _BYTES_A_REFUSAL + 4 * len(uid) + len(body) * 9 // 8 + len(asked)
         size += sum(100 + 4 * len(name) for name in unknown)

@@ -108,7 +108,8 @@ class SecondLook:
 # What the cluster reports when an object of a resource is added, updated or deleted.
 _REPORTED = {
     NODE: (Change.NODE_ADDED, Change.NODE_UPDATED, Change.NODE_REMOVED),
-    POD: (Change.POD_ADDED, Change.POD_ADDED, Change.POD_REMOVED),
+    # A nominated pod takes room, too, until it is bound or its nomination ends.
+    POD: (Change.POD_ADDED, Change.POD_ADDED, Change.POD_REMOVED | Change.NOMINATION_ENDED),
     PERSISTENT_VOLUME: (Change.VOLUME,) * 3,
     PERSISTENT_VOLUME_CLAIM: (Change.CLAIM,) * 3,
     STORAGE_CLASS: (Change.STORAGE_CLASS,) * 3,

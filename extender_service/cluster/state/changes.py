@@ -20,6 +20,7 @@ class Change(enum.Flag):
     POD_ADDED = enum.auto()
     POD_REMOVED = enum.auto()
     PENDING_POD_REMOVED = enum.auto()  # frees no room, but ends what is done for the pod
+    NOMINATION_ENDED = enum.auto()  # of a node: frees the room that was kept for a pending pod
     VOLUME = enum.auto()
     CLAIM = enum.auto()
     STORAGE_CLASS = enum.auto()
@@ -31,7 +32,7 @@ class Change(enum.Flag):
     NODE = NODE_ADDED | NODE_UPDATED
     POD = POD_ADDED | POD_REMOVED
     STORAGE = VOLUME | CLAIM | STORAGE_CLASS | CSI_NODE | CSI_DRIVER | CSI_STORAGE_CAPACITY | VOLUME_ATTACHMENT
-    ANY = NODE | NODE_REMOVED | POD | STORAGE
+    ANY = NODE | NODE_REMOVED | POD | NOMINATION_ENDED | STORAGE
 
 
 ObjectChange = tuple[Change, Key]

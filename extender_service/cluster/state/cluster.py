@@ -67,7 +67,9 @@ class Cluster:
         self.pod_counts = PodCounts(self._occupancy.pods)
         self.workloads = Workloads()
         self.placements = Placements(self._occupancy)
-        self.nominations = Nominations(self.pods, self.nodes, self.placements, gated_count=rules.gated_nominees)
+        self.nominations = Nominations(
+            self.pods, self.nodes, self.placements, self.changes, gated_count=rules.gated_nominees
+        )
 
     @property
     def nodes(self) -> NodeTable:

@@ -6,6 +6,7 @@ import msgspec
 
 from extender_service.cluster.nodes.node_table import NodeTable
 from extender_service.cluster.pods.pod_table import PodTable
+from extender_service.cluster.state.changes import Change, Changes
 from extender_service.cluster.state.nominated_columns import Nominated, NominatedColumns
 from extender_service.cluster.state.placements import Placements
 from extender_service.cluster.structures.change_log import ChangeLog
@@ -27,10 +28,15 @@ class Nominations:
     """The nominated pods by UID. Gated pods count in later releases only (gated_nominees).
 
     A nomination that was decided `ahead` counts until it is withdrawn, unless the watch shows another one of the pod.
+    `change_count` grows with each change. What waits for the end of one hears of it by `events`.
     """
 
-    def __init__(self, pods: PodTable, nodes: NodeTable, placements: Placements, *, gated_count: bool = False) -> None:
+    def __init__(
+        self, pods: PodTable, nodes: NodeTable, placements: Placements, events: Changes, *, gated_count: bool = False
+    ) -> None:
         self._tables = pods, nodes, placements
+        self._events = events
+        self.change_count = 0
         self._gated_count = gated_count
         self._by_uid: dict[str, Nomination] = {}
         self._by_node: dict[str, dict[str, Nomination]] = {}
@@ -54,16 +60,22 @@ class Nominations:
 
     def remove(self, uid: str) -> None:
         """Forget a pod that the watch does not show any more, or shows in another slot next."""
+        known = self._drop(uid)
+        if known is not None:
+            self._events.notify(Change.NOMINATION_ENDED, ("", known.node_name))
+
+    def _drop(self, uid: str) -> Nomination | None:
         known = self._by_uid.pop(uid, None)
         if known is None:
-            return
+            return None
         on_node = self._by_node[known.node_name]
         del on_node[uid]
         if not on_node:
             del self._by_node[known.node_name]
-        self.changes.append(uid)
+        self._note(uid)
         if not self._by_uid:
             self.changes, self._columns = ChangeLog(), None
+        return known
 
     def nominate_ahead(self, pod: Pod, uid: str, slot: int, node_name: str) -> None:
         """Nominate a pending pod before the watch shows that it is nominated."""
@@ -114,7 +126,13 @@ class Nominations:
         uid = nomination.uid
         if self._by_uid.get(uid) == nomination:
             return
-        self.remove(uid)
+        known = self._drop(uid)
         self._by_uid[uid] = nomination
         self._by_node.setdefault(nomination.node_name, {})[uid] = nomination
+        self._note(uid)
+        if known is not None and known.node_name != nomination.node_name:
+            self._events.notify(Change.NOMINATION_ENDED, ("", known.node_name))
+
+    def _note(self, uid: str) -> None:
         self.changes.append(uid)
+        self.change_count += 1

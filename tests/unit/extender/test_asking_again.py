@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 from msgspec import structs
 
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.extender import asking_again
 from extender_service.extender.asking_again import MOST_ASKED_AT_ONCE, AskingAgain
 from extender_service.extender.modes import Mode
@@ -393,3 +394,51 @@ def test_it_runs_until_it_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
         await asyncio.wait([running])
 
     assert run(story).touched == [("default", "web", "uid-of-web")]
+
+
+def high(node_name: str) -> Pod:
+    """A pod that is nominated for a node, or for none."""
+    pod = make_pod("high", requests={"cpu": "4"}, nominated=node_name)
+    return structs.replace(pod, spec=structs.replace(pod.spec, scheduler_name="default-scheduler"))
+
+
+def gone(cluster: Cluster) -> None:
+    cluster.remove_pod(("default", "high"))
+
+
+def cleared(cluster: Cluster) -> None:
+    cluster.apply_pod(high(""))
+
+
+@pytest.mark.parametrize("ends", [gone, cleared])
+def test_a_pod_that_was_refused_for_room_kept_for_another_is_asked_about_once_that_ends(
+    ends: Callable[[Cluster], None],
+) -> None:
+    """Our watch may show the end of a nomination after kube-scheduler has asked because of it."""
+
+    async def story(world: World) -> None:
+        world.free()
+        world.cluster.apply_pod(high("a"))
+        await world.refuse()
+        assert await world.look() == []
+        ends(world.cluster)
+        assert await world.look() == ["web"]
+
+    run(story)
+
+
+def test_a_pod_that_was_refused_for_room_made_ahead_is_asked_about_once_that_was_withdrawn() -> None:
+    """Then the API server has seen nothing, and no event of it moves the pod."""
+
+    async def story(world: World) -> None:
+        world.free()
+        world.cluster.apply_pod(high(""))
+        slot = world.cluster.slot_of(("default", "high"))
+        assert slot is not None
+        world.cluster.nominations.nominate_ahead(high(""), "uid-of-high", slot, "a")
+        await world.refuse()
+        assert await world.look() == []
+        world.cluster.nominations.withdraw("uid-of-high", "")
+        assert await world.look() == ["web"]
+
+    run(story)

@@ -82,9 +82,15 @@ LARGE = make_pod("web", requests={"cpu": "5"})
 CLAIMS = structs.replace(LARGE, spec=structs.replace(LARGE.spec, resource_claims=(PodResourceClaim("gpu"),)))
 
 
-def look(pod: Pod, *names: str, meanwhile: Callable[[EngineOnTwoNodes], None]) -> str:
+def look(
+    pod: Pod,
+    *names: str,
+    before: Callable[[EngineOnTwoNodes], None] = lambda _: None,
+    meanwhile: Callable[[EngineOnTwoNodes], None],
+) -> str:
     """Ask about a pod that does not fit while something happens; returns how many nodes pass, and when."""
     world = EngineOnTwoNodes(rules=rules_of(31, {"DynamicResourceAllocation": True}))
+    before(world)
     second_look = SecondLook(world.cluster, WatchLag(world.cluster, lambda: "100"), Clock())
 
     def decide() -> Decision:
@@ -106,6 +112,20 @@ def grow(world: EngineOnTwoNodes) -> None:
 
 def test_a_change_that_helps_is_seen() -> None:
     assert look(LARGE, "a", "b", meanwhile=grow) == "1 after a wait"
+
+
+def test_the_end_of_a_nomination_is_seen() -> None:
+    high = make_pod("high", requests={"cpu": "4"}, nominated="a")
+    high = structs.replace(high, spec=structs.replace(high.spec, scheduler_name="default-scheduler"))
+    web = make_pod("web", requests={"cpu": "4"})
+
+    def nominate(world: EngineOnTwoNodes) -> None:
+        world.cluster.apply_pod(high)
+
+    def end(world: EngineOnTwoNodes) -> None:
+        world.cluster.remove_pod(("default", "high"))
+
+    assert look(web, "a", before=nominate, meanwhile=end) == "1 after a wait"
 
 
 def test_where_nothing_helps_the_refusal_comes_after_the_wait() -> None:

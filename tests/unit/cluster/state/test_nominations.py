@@ -4,9 +4,11 @@ from random import Random
 import pytest
 from msgspec import structs
 
+from extender_service.cluster.state.changes import Change
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.rules import rules_of
 from extender_service.kube.types.core import Pod, PodSchedulingGate
+from extender_service.kube.types.keys import Key
 from tests.support.objects import make_container, make_node, make_pod
 
 SCHEDULERS = ["default-scheduler"]
@@ -191,3 +193,16 @@ def test_random_histories(seed: int) -> None:
         found = counting(cluster, pod, schedulers)
         assert len(found) == len(set(found))
         assert set(found) == histories.expected(pod, schedulers)
+
+
+def test_the_end_of_a_nomination_is_told_and_counted(cluster: Cluster) -> None:
+    seen: list[tuple[Change, Key]] = []
+    cluster.changes.notify = lambda change, key: seen.append((change, key))  # type: ignore[method-assign]
+    cluster.apply_pod(nominated("web"))
+    counts = [cluster.nominations.change_count]
+    cluster.apply_pod(nominated("web", "b"))
+    counts.append(cluster.nominations.change_count)
+    cluster.apply_pod(make_pod("web"))
+    counts.append(cluster.nominations.change_count)
+    assert seen == [(Change.NOMINATION_ENDED, ("", "a")), (Change.NOMINATION_ENDED, ("", "b"))]
+    assert counts == sorted(set(counts))
