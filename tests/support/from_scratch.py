@@ -38,12 +38,15 @@ def ports_of(pods: Iterable[Pod]) -> frozenset[tuple[str, str, int]]:
 
 
 def matrix_of(table: NodeTable, amounts: Mapping[str, Amounts]) -> NDArray[np.int64]:
-    """Amounts by node as a column for each row of the table, as in `allocatable` and `requested`."""
+    """Amounts by node as a column for each row of the table, as in `allocatable` and `requested`.
+
+    Resources that no node offers are left out.
+    """
     matrix = np.zeros_like(table.requested)
     special = {"nonzero cpu": NONZERO_CPU_MILLI, "nonzero memory": NONZERO_MEMORY_BYTES}
     for name, of_node in amounts.items():
         for resource, amount in of_node.items():
             dimension = special.get(resource, table.dimensions.find(resource))
-            assert amount == 0 or dimension >= 0
-            matrix[dimension, table.row_of[name]] = amount
+            if dimension >= 0:  # otherwise no node offers it
+                matrix[dimension, table.row_of[name]] = amount
     return matrix

@@ -27,7 +27,8 @@ _FIXED_NAMES = (
 
 
 class Dimensions:
-    """Which row of the matrices of amounts stands for which resource; scalar resources get theirs when first seen.
+    """Which row of the matrices of amounts stands for which resource. A scalar resource has one while a node offers it:
+    authors of pods may make up thousands, and a row has an entry for each node.
 
     `reused` changes whenever a dimension gets a resource in place of one that is gone, of which older amounts may be.
     """
@@ -35,6 +36,7 @@ class Dimensions:
     def __init__(self) -> None:
         self.scalars: Interner[str] = Interner()
         self.reused = b""
+        self._changes: list[tuple[str, int]] = []
 
     def __len__(self) -> int:
         return FIRST_SCALAR + len(self.scalars)
@@ -54,7 +56,7 @@ class Dimensions:
         return [*_FIXED_NAMES, *(resource or "" for resource in self.scalars.values)]
 
     def find(self, resource: str) -> int:
-        """Return a resource's dimension, or -1 if no node offers it and no pod requests it."""
+        """Return a resource's dimension, or -1 if no node offers it."""
         fixed = FIXED.get(resource)
         if fixed is not None:
             return fixed
@@ -67,15 +69,25 @@ class Dimensions:
         if fixed is not None:
             return fixed
         version, size = self.scalars.version, self.scalars.size
-        number = self.scalars.hold(resource)
-        if self.scalars.version != version and self.scalars.size == size:
-            self.reused = b"%d" % self.scalars.version
-        return FIRST_SCALAR + number
+        dimension = FIRST_SCALAR + self.scalars.hold(resource)
+        if self.scalars.version != version:
+            self._changes.append((resource, dimension))
+            if self.scalars.size == size:
+                self.reused = b"%d" % self.scalars.version
+        return dimension
 
     def release(self, resource: str) -> None:
         """Let go of a dimension once."""
-        if resource not in FIXED:
-            self.scalars.release(self.scalars.number_of(resource))
+        if resource in FIXED:
+            return
+        number = self.scalars.number_of(resource)
+        if self.scalars.release(number):
+            self._changes.append((resource, FIRST_SCALAR + number))
+
+    def take_changes(self) -> list[tuple[str, int]]:
+        """Return the scalar resources that got a dimension since the last call, or lost it, each with the dimension."""
+        changes, self._changes = self._changes, []
+        return changes
 
     def copy(self) -> "Dimensions":
         """Return dimensions that can be changed without changing these."""

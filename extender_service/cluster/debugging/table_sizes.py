@@ -31,6 +31,7 @@ def table_sizes(cluster: Cluster) -> Iterator[TableSize]:
     yield TableSize("volume_supports", len(nodes.volume_supports))
     yield TableSize("images", len(nodes.images))
     yield TableSize("dimensions", len(nodes.dimensions))
+    yield TableSize("unoffered_resources", pods.unoffered_count)
     yield TableSize("node_label_keys", len(columns), columns.limit)
     yield TableSize("node_label_values", columns.value_count, columns.limit * nodes.size)
     yield TableSize("kept_by_facts", len(memory.by_facts), memory.by_facts.most_entries)

@@ -198,6 +198,14 @@ class NodeTable:
             self._set_ports(row)
         self._free_if_unused(row)
 
+    def set_requested(self, dimension: int, by_row: NDArray[np.int64]) -> None:
+        """Take over what the pods on each row request of a resource that a node offers now, or no node any more."""
+        rows = (self.requested[dimension] != by_row).nonzero()[0].tolist()
+        self.requested[dimension] = by_row
+        self.left[dimension] = self.allocatable[dimension] - by_row
+        for row in rows:
+            self.room_changes.append(row)
+
     def room_of(self, row: int) -> bytes:
         """Return the same for two rows with nodes that offer the same, of which the pods take the same."""
         return self.dimensions.reused + self.allocatable[:, row].tobytes() + self.requested[:, row].tobytes()
@@ -267,10 +275,7 @@ class NodeTable:
                 self.dimensions.release(resource)
 
     def _add_amounts(self, row: int, amounts: NDArray[np.int64]) -> None:
-        # A pod that counts on no row may have brought a dimension that there is no room for yet.
         count = len(amounts)
-        if count > len(self.requested):
-            self._widen()
         requested, left = self.requested[:count, row], self.left[:count, row]
         requested += amounts
         left -= amounts

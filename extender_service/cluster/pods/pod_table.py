@@ -45,7 +45,7 @@ class PodTable:
     """Slots of pods. What repeats is kept once: `amounts`, `port_sets`, `label_sets` and `term_sets` by number.
 
     - `row`: the node row a pod counts on, or NO_ROW
-    - `requests`: the number of what it takes; `amounts[number]` are int64 by dimension
+    - `requests`: the number of what it takes; `amounts[number]` are int64 by dimension, of what some node offers
     - `label_set`: the number of its namespace and labels; `terminating`: it is being deleted
     - `term_set`: the number of its pod affinity terms; `port_set`: that of its host ports
     - `priority`; `started`: when it started, in microseconds since 1970, or NOT_STARTED
@@ -63,6 +63,8 @@ class PodTable:
         self.requests = np.zeros(_FIRST_CAPACITY, np.intp)
         self.amounts = np.zeros((_FIRST_CAPACITY, dimensions.room), np.int64)
         self.request_sets: Interner[PodRequests] = Interner()
+        # By resource that no node offers: the numbers of the requests that ask for it, and how much.
+        self._unoffered: dict[str, dict[int, int]] = {}
         self.port_sets: Interner[frozenset[HostPort]] = Interner()
         self.label_sets = LabelSets()
         self.label_set = np.zeros(_FIRST_CAPACITY, np.intp)
@@ -82,6 +84,11 @@ class PodTable:
 
     def __len__(self) -> int:
         return len(self.facts) - len(self._free)
+
+    @property
+    def unoffered_count(self) -> int:
+        """How many resources pods request that no node offers."""
+        return len(self._unoffered)
 
     def add(self, entry: PodEntry, row: int = NO_ROW) -> int:
         """Add a pod that counts on a node row, or on none; returns its slot."""
@@ -147,8 +154,7 @@ class PodTable:
         requests = self.request_sets.values[facts.requests]
         assert requests is not None
         if self.request_sets.release(facts.requests):
-            for resource, _ in requests.amounts:
-                self.dimensions.release(resource)
+            self._forget_unoffered(facts.requests, requests)
         self.facts[slot] = None
         self.serial[slot] = 0
         self._free.append(slot)
@@ -157,6 +163,36 @@ class PodTable:
         facts = self.facts[slot]
         assert facts is not None
         return facts
+
+    def add_requested_by_row(self, resource: str, by_row: NDArray[np.int64]) -> None:
+        """Add what the pods on each row request of a resource."""
+        dimension, asking = self.dimensions.find(resource), self._unoffered.get(resource)
+        if asking is not None:
+            by_number = np.zeros(len(self.amounts), np.int64)
+            by_number[[*asking]] = [*asking.values()]
+        elif 0 <= dimension < self.amounts.shape[1]:
+            by_number = self.amounts[:, dimension]
+        else:
+            return
+        amounts = by_number.take(self.requests)
+        slots = ((amounts != 0) & (self.row != NO_ROW)).nonzero()[0]
+        np.add.at(by_row, self.row[slots], amounts[slots])
+
+    def give_dimension(self, resource: str, dimension: int) -> None:
+        """Keep under a new dimension what pods request of a resource, which a node offers now."""
+        if self.dimensions.size > self.amounts.shape[1]:
+            self.amounts = np.pad(self.amounts, ((0, 0), (0, self.dimensions.room - self.amounts.shape[1])))
+        for number, amount in self._unoffered.pop(resource, {}).items():
+            self.amounts[number, dimension] = amount
+
+    def take_dimension(self, resource: str, dimension: int) -> None:
+        """Keep without a dimension what pods request of a resource, which no node offers any more."""
+        amounts = self.amounts[:, dimension]
+        sets = self.request_sets.values
+        asking = {number: int(amounts[number]) for number in amounts.nonzero()[0].tolist() if sets[number] is not None}
+        if asking:
+            self._unoffered[resource] = asking
+        amounts[:] = 0
 
     def amounts_of(self, slot: int) -> NDArray[np.int64]:
         """What the pod in a slot takes, by dimension."""
@@ -203,19 +239,26 @@ class PodTable:
         number = self.request_sets.hold(requests)
         if len(self.request_sets) == held_before:
             return number
-        dimensions = {self.dimensions.hold(resource): amount for resource, amount in requests.amounts}
-        if self.dimensions.size > self.amounts.shape[1]:
-            self.amounts = np.pad(self.amounts, ((0, 0), (0, self.dimensions.room - self.amounts.shape[1])))
         if number == len(self.amounts):
             self.amounts = np.pad(self.amounts, ((0, number), (0, 0)))
         amounts = self.amounts[number]
         amounts[:] = 0
-        for dimension, amount in dimensions.items():
-            amounts[dimension] = amount
+        for resource, amount in requests.amounts:
+            dimension = self.dimensions.find(resource)
+            if dimension >= 0:
+                amounts[dimension] = amount
+            elif amount:
+                self._unoffered.setdefault(resource, {})[number] = amount
         amounts[POD_COUNT] = 1
         amounts[NONZERO_CPU_MILLI] = requests.nonzero_cpu_milli
         amounts[NONZERO_MEMORY_BYTES] = requests.nonzero_memory_bytes
         return number
+
+    def _forget_unoffered(self, number: int, requests: PodRequests) -> None:
+        for resource, _ in requests.amounts:
+            asking = self._unoffered.get(resource)
+            if asking is not None and asking.pop(number, 0) and not asking:
+                del self._unoffered[resource]
 
     def _set_order(self, slot: int, entry: PodEntry) -> None:
         """Record what preemption orders its victims by."""

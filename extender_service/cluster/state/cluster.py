@@ -105,12 +105,12 @@ class Cluster:
         """Add or update a node. Raises QuantityError for a malformed quantity, and changes nothing then."""
         name = node.metadata.name
         was_known = self.nodes.is_node(name)
-        if self.nodes.apply(node):
+        if self._occupancy.apply_node(node):
             self.changes.notify(Change.NODE_UPDATED if was_known else Change.NODE_ADDED, ("", name))
 
     def remove_node(self, name: str) -> None:
         """Forget a node; pods on it count again if it comes back."""
-        if self.nodes.remove(name):
+        if self._occupancy.remove_node(name):
             self.changes.notify(Change.NODE_REMOVED, ("", name))
 
     @property
@@ -267,10 +267,7 @@ class Cluster:
 
         Raises QuantityError for a malformed quantity.
         """
-        table = self.nodes.copy()
-        for node in nodes:
-            table.apply(node)
-        return table
+        return self._occupancy.with_nodes(nodes)
 
     def _forget(self, slot: int) -> PodFacts:
         facts = self.pods[slot]

@@ -53,7 +53,7 @@ class NodeInfo:
         return int(self._nodes.allocatable(self._nodes.dimension(resource))[self._position])
 
     def requested(self, resource: str) -> int:
-        """What the pods on the node take of a resource."""
+        """What the pods on the node take of a resource; 0 of one that no node of the cluster offers."""
         return int(self._nodes.requested(self._nodes.dimension(resource))[self._position])
 
     def free(self, resource: str) -> int:

@@ -161,7 +161,7 @@ class NodeView:
         return self.of_rows(image.on_rows(self._table.capacity))
 
     def dimension(self, resource: str) -> int:
-        """Return the dimension of a resource, or -1 if no node offers it and no pod requests it."""
+        """Return the dimension of a resource, or -1 if no node offers it."""
         return self._table.dimensions.find(resource)
 
     def allocatable(self, dimension: int) -> NDArray[np.int64]:

@@ -10,7 +10,7 @@ def test_cpu_memory_and_pods_always_have_their_dimension() -> None:
     assert dimensions.find("cpu") == CPU_MILLI
 
 
-def test_an_extended_resource_has_a_dimension_while_somebody_offers_or_requests_it() -> None:
+def test_an_extended_resource_has_a_dimension_while_a_node_offers_it() -> None:
     dimensions = Dimensions()
     assert dimensions.find("nvidia.com/gpu") == -1
     dimensions.hold("nvidia.com/gpu")
@@ -58,3 +58,15 @@ def test_dimensions_are_named_with_their_units() -> None:
     names = dimensions.names()
     assert (names[CPU_MILLI], names[MEMORY_BYTES], names[POD_COUNT]) == ("cpu_milli", "memory_bytes", "pods")
     assert names[FIRST_SCALAR:] == ["", "example.com/fpga"]
+
+
+def test_resources_that_get_or_lose_their_dimension_are_told_once() -> None:
+    dimensions = Dimensions()
+    for resource in ("nvidia.com/gpu", "cpu", "nvidia.com/gpu"):
+        dimensions.hold(resource)
+    assert dimensions.take_changes() == [("nvidia.com/gpu", FIRST_SCALAR)]
+    for resource in ("nvidia.com/gpu", "cpu"):
+        dimensions.release(resource)
+    assert dimensions.take_changes() == []
+    dimensions.release("nvidia.com/gpu")
+    assert dimensions.take_changes() == [("nvidia.com/gpu", FIRST_SCALAR)]

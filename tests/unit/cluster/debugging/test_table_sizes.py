@@ -87,7 +87,7 @@ def test_every_table_is_told_by_its_name_which_is_a_label_of_a_metric() -> None:
     cluster.apply_pod(web)
     cluster.placements.place(web, "uid-of-web", "a")
     one = {"node_rows", "taint_sets", "node_port_sets", "volume_supports", "request_sets", "pod_port_sets"}
-    one |= {"label_sets", "namespaces", "term_sets", "known_pods", "placements"}
+    one |= {"unoffered_resources", "label_sets", "namespaces", "term_sets", "known_pods", "placements"}
     none = {"images", "node_label_keys", "node_label_values", "kept_by_facts", "kept_by_room", "pod_label_keys"}
     none |= {"pod_counts", "anti_affinity_terms", "affinity_terms", "nominations", "namespace_selections"}
     none |= {"workload_answers", "remembered", "anti_affinity_sums", "affinity_sums"}
@@ -96,7 +96,7 @@ def test_every_table_is_told_by_its_name_which_is_a_label_of_a_metric() -> None:
     none |= {f"volumes_{name}" for name in ("holders", "attachments", "dependencies", "limits", "shared", "disks")}
     none |= {f"volumes_{name}" for name in ("claims", "claim_names", "faults", "attached")}
     none |= {f"workload_{name}" for name in ("objects", "services", "budgets")}
-    assert entries(cluster) == dict.fromkeys(one, 1) | dict.fromkeys(none, 0) | {"dimensions": 7, "pod_slots": 2}
+    assert entries(cluster) == dict.fromkeys(one, 1) | dict.fromkeys(none, 0) | {"dimensions": 6, "pod_slots": 2}
 
 
 def test_the_limits_of_tables_are_told_with_them() -> None:

@@ -85,20 +85,54 @@ def test_slots_are_reused_and_nothing_stays_of_a_pod_that_goes() -> None:
     slot = add(pods, make_pod("web", requests={"cpu": "1", GPU: "1"}, ports=[80]))
     assert len(pods) == 1
     pods.remove(slot)
-    assert (len(pods), len(pods.request_sets), len(pods.port_sets)) == (0, 0, 0)
-    assert pods.dimensions.find(GPU) == -1
+    assert (len(pods), len(pods.request_sets), len(pods.port_sets), pods.unoffered_count) == (0, 0, 0, 0)
     assert add(pods, make_pod("db")) == slot
     assert pods.amounts_of(slot)[CPU_MILLI] == 0
 
 
+def offer(pods: PodTable, resource: str) -> int:
+    """Let a node offer a resource; returns its dimension."""
+    dimension = pods.dimensions.hold(resource)
+    pods.give_dimension(resource, dimension)
+    return dimension
+
+
+def test_what_pods_request_has_a_dimension_while_a_node_offers_it() -> None:
+    pods = PodTable(Dimensions())
+    before = add(pods, make_pod("before", requests={"cpu": "1", GPU: "8"}))
+    dimension = offer(pods, GPU)
+    during = add(pods, make_pod("during", requests={GPU: "4"}))
+    assert [pods.amounts_of(slot)[dimension] for slot in (before, during)] == [8, 4]
+    pods.dimensions.release(GPU)
+    pods.take_dimension(GPU, dimension)
+    assert not pods.amounts[:, dimension].any()
+    pods.remove(before)
+    assert offer(pods, GPU) == dimension
+    assert pods.amounts_of(during)[dimension] == pods.amounts[:, dimension].sum() == 4
+
+
 def test_a_resource_that_comes_in_the_place_of_another_shows_none_of_its_amounts() -> None:
     pods = PodTable(Dimensions())
-    plain = add(pods, make_pod("plain", requests={"cpu": "1"}))
-    pods.remove(add(pods, make_pod("gpu", requests={GPU: "8"})))
-    other = add(pods, make_pod("fpga", requests={"example.com/fpga": "2"}))
-    dimension = pods.dimensions.find("example.com/fpga")
-    assert pods.amounts_of(plain)[dimension] == 0
-    assert pods.amounts_of(other)[dimension] == 2
+    dimension = offer(pods, GPU)
+    gpu = add(pods, make_pod("gpu", requests={GPU: "8"}))
+    fpga = add(pods, make_pod("fpga", requests={"example.com/fpga": "2"}))
+    pods.dimensions.release(GPU)
+    pods.take_dimension(GPU, dimension)
+    assert offer(pods, "example.com/fpga") == dimension
+    assert [pods.amounts_of(slot)[dimension] for slot in (gpu, fpga)] == [0, 2]
+
+
+def test_resources_that_pods_make_up_take_no_column() -> None:
+    pods = PodTable(Dimensions())
+    made_up: ResourceList = {f"example.com/{number}": "1" for number in range(5000)}
+    slot = add(pods, make_pod("hostile", "a", requests=made_up), row=0)
+    assert pods.amounts.shape == PodTable(Dimensions()).amounts.shape
+    by_row = np.zeros(2, np.int64)
+    pods.add_requested_by_row("example.com/17", by_row)
+    assert by_row.tolist() == [1, 0]
+    pods.displace(slot)
+    pods.remove(slot)
+    assert pods.unoffered_count == 0
 
 
 def test_a_malformed_quantity_changes_nothing() -> None:
@@ -199,9 +233,9 @@ def test_the_table_grows_past_its_first_capacity() -> None:
         add(pods, make_pod(str(number), requests={"cpu": f"{number}m", f"example.com/{number}": "1"}))
         for number in range(600)
     ]
-    assert len(pods) == 600
+    assert (len(pods), pods.unoffered_count) == (600, 600)
     assert [int(pods.amounts_of(slot)[CPU_MILLI]) for slot in slots] == list(range(600))
-    assert all(pods.amounts_of(slot).sum() == 2 * n + 1 + 1 + DEFAULT_MEMORY_BYTES for n, slot in enumerate(slots))
+    assert all(pods.amounts_of(slot).sum() == 2 * n + 1 + DEFAULT_MEMORY_BYTES for n, slot in enumerate(slots))
     assert np.all(pods.row[slots] == NO_ROW)
 
 

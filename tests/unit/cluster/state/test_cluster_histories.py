@@ -1,7 +1,6 @@
 """Whatever happens in whatever order, the columns are what the objects of the moment add up to."""
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import hypothesis.strategies as st
@@ -272,6 +271,7 @@ class ClusterHistories(RuleBasedStateMachine):
         assert [value for _, value in table.taint_sets] == [()]
         assert [value for _, value in table.port_sets] == [frozenset()]
         assert (len(pods.request_sets), len(pods.port_sets), len(table.dimensions.scalars)) == (0, 0, 0)
+        assert pods.unoffered_count == 0
         assert all(len(table.label_column(key).values) == 0 for key in LABEL_KEYS)
 
     # From scratch.
@@ -316,13 +316,7 @@ class ClusterHistories(RuleBasedStateMachine):
         taken = {name: taken_by(self.on_node(name)) for name in names}
         assert np.array_equal(table.allocatable, matrix_of(table, offered))
         assert np.array_equal(table.requested, matrix_of(table, taken))
-        wanted = [pod.spec.containers[0].resources.requests for pod in self.all_pods()]
-        scalars = {
-            resource
-            for resources in (*wanted, *(node.status.allocatable for node in nodes.values()))
-            for resource in resources
-            if "/" in resource
-        }
+        scalars = {resource for node in nodes.values() for resource in node.status.allocatable if "/" in resource}
         assert {resource for _, resource in table.dimensions.scalars} == scalars
 
         taints = {name: node.spec.taints for name, node in here.items()}
@@ -335,9 +329,6 @@ class ClusterHistories(RuleBasedStateMachine):
         assert {value for _, value in table.port_sets} == {frozenset(), *ports.values()}
         for key in self.asked_labels:
             self.check_label(table, key, {name: node.metadata.labels.get(key) for name, node in here.items()})
-
-    def all_pods(self) -> Iterable[Pod]:
-        return [*self.pods.values(), *(placed.pod for placed in self.placed.values())]
 
     def check_label(self, table: NodeTable, key: str, values: dict[str, str | None]) -> None:
         column = table.label_column(key)

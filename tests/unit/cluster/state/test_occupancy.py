@@ -5,7 +5,8 @@ from extender_service.cluster.pods.pod_entries import pod_entry
 from extender_service.cluster.pods.pod_table import NO_ROW
 from extender_service.cluster.state.occupancy import Occupancy
 from extender_service.kube.parsing.quantities import QuantityError
-from extender_service.kube.types.core import Pod
+from extender_service.kube.types.core import Pod, ResourceList
+from tests.support.memory import MIB, kept_bytes
 from tests.support.objects import make_node, make_pod
 
 
@@ -54,3 +55,60 @@ def test_a_malformed_quantity_changes_nothing() -> None:
     with pytest.raises(QuantityError):
         add(occupancy, make_pod("web", "a", requests={"cpu": "lots"}))
     assert (len(occupancy.pods), occupancy.nodes.row_of) == (0, {})
+
+
+GPU = "nvidia.com/gpu"
+
+
+def test_what_pods_request_counts_from_when_a_node_offers_it() -> None:
+    occupancy = Occupancy()
+    occupancy.apply_node(make_node("a"))
+    add(occupancy, make_pod("early", "a", requests={GPU: "2"}))
+    waiting = add(occupancy, make_pod("waiting", requests={GPU: "1"}))
+    changes_before = occupancy.nodes.room_changes.count
+    occupancy.apply_node(make_node("b", {GPU: "8"}))
+    dimension = occupancy.nodes.dimensions.find(GPU)
+    row = occupancy.nodes.row_of["a"]
+    assert occupancy.nodes.requested[dimension, row] == -occupancy.nodes.left[dimension, row] == 2
+    assert row in (occupancy.nodes.room_changes.since(changes_before) or ())
+    assert occupancy.pods.amounts_of(waiting)[dimension] == 1
+    occupancy.remove_node("b")
+    assert not occupancy.nodes.requested[dimension].any()
+    assert not occupancy.nodes.left[dimension].any()
+
+
+def test_a_copy_counts_what_pods_request_of_what_only_its_nodes_offer() -> None:
+    occupancy = Occupancy()
+    occupancy.apply_node(make_node("a"))
+    add(occupancy, make_pod("early", "a", requests={GPU: "2"}))
+    twin = occupancy.with_nodes([make_node("a", {GPU: "8"})])
+    dimension, row = twin.dimensions.find(GPU), twin.row_of["a"]
+    assert (twin.requested[dimension, row], twin.left[dimension, row]) == (2, 6)
+    assert occupancy.nodes.dimensions.find(GPU) == -1
+
+
+def test_a_copy_counts_what_pods_request_where_another_of_its_nodes_offers_it() -> None:
+    occupancy = Occupancy()
+    occupancy.apply_node(make_node("a", {GPU: "8"}))
+    occupancy.apply_node(make_node("b"))
+    add(occupancy, make_pod("train", "a", requests={GPU: "2"}))
+    twin = occupancy.with_nodes([make_node("a"), make_node("b", {GPU: "4"})])
+    dimension = twin.dimensions.find(GPU)
+    assert [twin.left[dimension, twin.row_of[name]] for name in "ab"] == [-2, 4]
+
+
+def test_resources_that_one_pod_makes_up_take_no_column_of_all_nodes() -> None:
+    occupancy = Occupancy()
+    for number in range(1000):
+        occupancy.apply_node(make_node(f"node-{number}", {"cpu": "4", "pods": "110"}))
+    shape = occupancy.nodes.allocatable.shape
+    made_up: ResourceList = {f"example.com/{number}": "1" for number in range(5000)}
+
+    def meet() -> None:
+        occupancy.remove(add(occupancy, make_pod("hostile", "node-1", requests=made_up)))
+        add(occupancy, make_pod("hostile", requests=made_up))
+        add(occupancy, make_pod("plain", "node-2", requests={"cpu": "1"}))
+        occupancy.apply_node(make_node("node-3", {"cpu": "8"}))
+
+    assert kept_bytes(meet) < 8 * MIB
+    assert occupancy.nodes.allocatable.shape == occupancy.nodes.requested.shape == shape

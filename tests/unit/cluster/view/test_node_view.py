@@ -460,20 +460,29 @@ def test_each_node_of_a_changed_view_is_as_if_its_pods_had_been_there_all_the_ti
         assert seen.names == [world.node.metadata.name for world in expected]
         assert ports_of(seen) == [world.ports for world in expected]
         for resource in RESOURCES:
-            assert requested(seen, resource) == [world.requested(resource) for world in expected]
+            # Of what no node offers, nothing is known.
+            is_offered = seen.dimension(resource) >= 0
+            assert requested(seen, resource) == [is_offered * world.requested(resource) for world in expected]
 
 
-def test_a_resource_that_only_a_waiting_pod_asks_for_is_known_and_nobody_has_it(cluster: Cluster) -> None:
+def test_a_resource_that_only_pods_ask_for_is_zero_until_a_node_offers_it(cluster: Cluster) -> None:
     cluster.apply_pod(make_pod("running", "a", requests={"example.com/taken": "1"}))
-    # More resources than the columns have room for.
-    others = {f"example.com/another-{number}": "1" for number in range(2)}
-    cluster.apply_pod(make_pod("waiting", requests={**others, "example.com/fpga": "3"}))
+    cluster.apply_pod(make_pod("waiting", requests={"example.com/taken": "3"}))
+
+    def seen() -> tuple[list[int], list[int], list[int]]:
+        view = cluster.view(cluster.nodes.rows_named(["c", "a"]))
+        changed = view.changed(RowChanges([1], [slot_of(cluster, "waiting")], [1]))
+        resource = "example.com/taken"
+        return offered(view, resource), requested(view, resource), requested(changed, resource)
+
+    assert cluster.view(None).dimension("example.com/taken") == -1
+    assert seen() == ([0, 0], [0, 0], [0, 0])
+    cluster.apply_node(make_node("new", {"example.com/taken": "5"}))
+    assert seen() == ([0, 0], [0, 1], [0, 4])
+    cluster.remove_node("new")
+    assert seen() == ([0, 0], [0, 0], [0, 0])
     view = cluster.view(cluster.nodes.rows_named(["c", "a"]))
-    assert view.dimension("example.com/fpga") >= len(cluster.nodes.requested)
-    for resource in ("example.com/fpga", *others):
-        assert offered(view, resource) == requested(view, resource) == [0, 0]
     changed = view.changed(RowChanges([1], [slot_of(cluster, "waiting")], [1]))
-    assert requested(changed, "example.com/fpga") == [0, 3]
     assert requested(changed.changed(RowChanges([1], [slot_of(cluster, "web")], [-1])), "cpu") == [0, 0]
 
 
