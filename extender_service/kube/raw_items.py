@@ -1,20 +1,21 @@
 """Lists and watches of which a function decodes each object, because its JSON decides how, or is kept."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from extender_service.kube.api_resources import Frame, ListMeta, ObjectList
 from extender_service.kube.parsing.decoder import Decoder
 
-_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_members = Decoder(dict[str, msgspec.Raw])
+_NOTHING: Final = msgspec.Raw(b"{}")
 
 
 def without_managed_fields(raw: msgspec.Raw) -> bytes:
-    """Return the JSON of an object without metadata.managedFields, which is often half of it."""
+    """Return the JSON of an object without metadata.managedFields, which is often half of it. Raises DecodeError."""
     members = _members.decode(raw)
-    metadata = _members.decode(members["metadata"])
+    metadata = _members.decode(members.get("metadata", _NOTHING))
     metadata.pop("managedFields", None)
     return msgspec.json.encode({**members, "metadata": metadata})
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import inspect
 
 from extender_service.extender.wire.request_limits import LARGE_BODY_BYTES, require_moderate_arguments
-from extender_service.kube.parsing.decoder import DecodeError, Decoder
+from extender_service.kube.parsing.decoder import DecodeError, Decoder, without_deep_values
 from extender_service.kube.parsing.go_names import with_go_names
 from extender_service.kube.types.extender_api import Args
 
@@ -29,14 +29,16 @@ class ArgsDecoder(Generic[A]):
 
     def decode(self, body: bytes | bytearray) -> A:
         """Decode a request body. Raises DecodeError that names the field."""
-        if len(body) > LARGE_BODY_BYTES:
-            with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # the decoder words these better
-                require_moderate_arguments(body)
-        args = self._decoder.decode(body)
-        if args.is_complete:
-            return args
         try:
+            if len(body) > LARGE_BODY_BYTES:
+                with suppress(msgspec.DecodeError, UnicodeDecodeError):  # the decoder words these better
+                    require_moderate_arguments(body)
+            args = self._decoder.decode(body)
+            if args.is_complete:
+                return args
             named = with_go_names(msgspec.Raw(body), self._type_info, Args)
+        except RecursionError:
+            return self.decode(without_deep_values(body))
         except UnicodeDecodeError as error:
             raise DecodeError("the body is not UTF-8") from error
         return self._decoder.decode(msgspec.json.encode(named))

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from msgspec import Raw
 
+from extender_service.kube.parsing.decoder import DecodeError, Decoder
+
 TABLE = Path(__file__).with_name("known_fields.json")
 # At most so many objects of a kind are checked in a file; a file written by hand has fewer. The check adds a fifth to
 # the time for reading an object. That is too slow for a dump by kubectl of a cluster with 150,000 pods.
@@ -25,8 +27,8 @@ LIST = ("meta/v1", "List")
 T = TypeVar("T")
 
 _POSITION = re.compile(r"\[\d+\]")
-_members = msgspec.json.Decoder(dict[str, Raw])
-_elements = msgspec.json.Decoder(list[Raw])
+_members = Decoder(dict[str, Raw])
+_elements = Decoder(list[Raw])
 
 
 class UnknownField(NamedTuple):
@@ -76,7 +78,7 @@ def _unknown_fields(source: Raw, struct: str) -> Iterator[tuple[str, str, str]]:
     """Yield the path of each unknown field, its name, and the struct that lacks it."""
     try:
         _strict_decoder(struct).decode(source)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         # Either a field is unknown, or strict decoding refused what the decoder accepts, such as null in a list.
         yield from _walk(source, struct, "")
 
@@ -96,10 +98,10 @@ def _walk(source: Raw, struct: str, path: str) -> Iterator[tuple[str, str, str]]
             yield from _walk(inner, inner_struct, here)
 
 
-def _decoded(decoder: msgspec.json.Decoder[T], source: Raw, otherwise: T) -> T:
+def _decoded(decoder: Decoder[T], source: Raw, otherwise: T) -> T:
     try:
         return decoder.decode(source)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except DecodeError:
         # Null, or not of this type. If scheduling reads the field, decoding the object has failed before.
         return otherwise
 

@@ -2,9 +2,10 @@
 
 import asyncio
 import itertools
-import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+import msgspec
 
 from tests.support.servers.http_server import Request, Response
 
@@ -46,17 +47,25 @@ class FakeApiServer:
         self._break = ""
         self._changed = asyncio.Event()
 
-    def put(self, name: str, *, recreate: bool = False) -> None:
-        """Create a pod, or change it; a pod that is created anew has another UID."""
+    def put(
+        self,
+        name: str,
+        *,
+        recreate: bool = False,
+        metadata: Mapping[str, Any] = {},
+        spec: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Create a pod, or change it; a pod that is created again has another UID."""
         if recreate:
             self.delete(name)
         old = self.pods.get(("default", name))
         uid = old["metadata"]["uid"] if old else f"uid-{next(self._uids)}"
-        self._record("MODIFIED" if old else "ADDED", name, uid)
+        shown = {"namespace": "default", "name": name, "uid": uid, **metadata}
+        self._record("MODIFIED" if old else "ADDED", shown, spec)
 
     def delete(self, name: str) -> None:
         if old := self.pods.get(("default", name)):
-            self._record("DELETED", name, old["metadata"]["uid"])
+            self._record("DELETED", old["metadata"], old["spec"])
 
     def bookmark(self) -> None:
         """Tell watches how far they are, after changes that do not concern them."""
@@ -81,11 +90,13 @@ class FakeApiServer:
         self._break = how
         self._wake()
 
-    def _record(self, kind: str, name: str, uid: str) -> None:
+    def _record(self, kind: str, metadata: Mapping[str, Any], spec: Mapping[str, Any] | None) -> None:
         self.version += 1
-        key = ("default", name)
-        meta = {"namespace": "default", "name": name, "uid": uid, "resourceVersion": str(self.version)}
-        pod = {"metadata": meta, "spec": {"nodeName": f"node-{self.version}"}}
+        key = (metadata["namespace"], metadata["name"])
+        pod = {
+            "metadata": {**metadata, "resourceVersion": str(self.version)},
+            "spec": {"nodeName": f"node-{self.version}"} if spec is None else spec,
+        }
         if kind == "DELETED":
             del self.pods[key]
         else:
@@ -128,7 +139,9 @@ class FakeApiServer:
         if rest:
             meta["continue"] = f"{version}-{len(rest)}"
             self._snapshots[meta["continue"]] = (version, rest)
-        await response.send_json(200, {"kind": "PodList", "metadata": meta, "items": page})
+        body = msgspec.json.encode({"kind": "PodList", "metadata": meta, "items": page})
+        await response.send_head(200, {"Content-Length": str(len(body))})
+        await response.send_raw(body)
 
     async def _serve_watch(self, version: int, response: Response) -> None:
         if version < self._oldest_known:
@@ -147,7 +160,7 @@ class FakeApiServer:
                     await self._end_watch("expired", response)
                     return
                 for at, kind, obj in [item for item in self._history if item[0] > version]:
-                    line = json.dumps({"type": kind, "object": obj}).encode() + b"\n"
+                    line = msgspec.json.encode({"type": kind, "object": obj}) + b"\n"
                     for part in (line[:7], line[7:], line if self.repeats_events else b""):
                         if part:
                             await response.send_chunk(part)
@@ -177,5 +190,5 @@ class FakeApiServer:
                 await response.end_chunks()
             case "expired" | "internal error" | "throttled":
                 status = {"expired": EXPIRED, "internal error": INTERNAL, "throttled": THROTTLED}[how]
-                await response.send_chunk(json.dumps({"type": "ERROR", "object": status}).encode() + b"\n")
+                await response.send_chunk(msgspec.json.encode({"type": "ERROR", "object": status}) + b"\n")
                 await response.end_chunks()

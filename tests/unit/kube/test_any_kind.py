@@ -43,3 +43,12 @@ def test_an_object_that_is_nested_too_deeply_is_refused() -> None:
     deep = b'{"type":"ADDED","object":{"metadata":{},"spec":' + b"[" * 100_000 + b"]" * 100_000 + b"}}"
     with pytest.raises(DecodeError, match="nested too deeply"):
         any_kind("widgets.v1.example.com", keeps_json=True).frame_decoder.decode(deep)
+
+
+def test_an_object_of_more_levels_than_are_read_is_kept_down_to_level_200() -> None:
+    sent = {**WIDGET, "spec": msgspec.Raw(b"[" * 3_000 + b"]" * 3_000)}
+    resource = any_kind("widgets.v1.example.com", keeps_json=True)
+    found = resource.frame_decoder.decode(msgspec.json.encode({"type": "ADDED", "object": sent})).object
+    levels = found.whole_json.count(b"[")
+    assert found.whole_json.endswith(b'"spec":' + b"[" * levels + b"]" * levels + b"}")
+    assert levels in (198, 3_000)  # 3,000 where Python reads them; the event has two levels around the 198

@@ -6,7 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from extender_service.kube.api_resources import Resource
 from extender_service.kube.nodes_with_json import NODES_WITH_JSON
+from extender_service.kube.parsing.decoder import DecodeError
 from extender_service.kube.pods_by_need import pods_by_need
 from extender_service.kube.types.pending_pods import PendingPod
 from extender_service.kube.types.watched_pods import WatchedPod
@@ -73,3 +75,19 @@ def test_extenders_get_pods_and_nodes_as_the_api_server_sent_them_without_manage
     assert json.loads(node.whole_json) == {**shown, "other": [1]}
     [listed] = NODES_WITH_JSON.list_decoder.decode(msgspec.json.encode({"items": [sent]})).items
     assert listed == node
+
+
+# Each step of reading begins at another depth of Python's stack, so the JSON may be too deep for some of them only.
+@pytest.mark.parametrize("resource", [pods_by_need(["default-scheduler"], keeps_json=True), NODES_WITH_JSON])
+def test_an_object_is_read_however_deeply_its_managed_fields_are_nested(resource: Resource[Any]) -> None:
+    for levels in (*range(600, 1000), 3_000):
+        fields = msgspec.Raw(b'[{"fieldsV1":' + b'{"f:x":' * levels + b"{}" + b"}" * levels + b"}]")
+        sent = {"metadata": {"name": "p", "managedFields": fields}, "spec": {"schedulerName": "default-scheduler"}}
+        found = resource.frame_decoder.decode(msgspec.json.encode({"type": "ADDED", "object": sent})).object
+        assert json.loads(found.whole_json) == {"metadata": {"name": "p"}, "spec": sent["spec"]}
+
+
+@pytest.mark.parametrize("sent", [b'{"metadata":null}', b'{"metadata":{"\xff":1}}', b'{"\xff":1}'])
+def test_an_object_whose_json_cannot_be_kept_is_an_error(sent: bytes) -> None:
+    with pytest.raises(DecodeError):
+        NODES_WITH_JSON.frame_decoder.decode(b'{"type":"ADDED","object":%b}' % sent)

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from extender_service.extender.wire.decoding import ArgsDecoder
 from extender_service.extender.wire.nodes_args import ExtenderArgsDecoder
+from extender_service.extender.wire.request_limits import LARGE_BODY_BYTES, MOST_OBJECT_BYTES
 from extender_service.kube.parsing.decoder import DecodeError
 from extender_service.kube.types.extender_api import ExtenderArgs
 
@@ -86,3 +87,29 @@ def test_a_body_in_pieces_is_read_as_one() -> None:
 def test_what_is_no_request_is_refused(broken: bytes) -> None:
     with pytest.raises(DecodeError):
         ExtenderArgsDecoder().decode(broken)
+
+
+DEEP = b'[{"fieldsType":"FieldsV1","fieldsV1":' + b'{"f:x":' * 9_000 + b"{}" + b"}" * 9_000 + b"}]"
+
+
+@pytest.mark.parametrize("spaces", [0, 2 * LARGE_BODY_BYTES], ids=["small body", "large body"])
+@pytest.mark.parametrize("names", [b"Pod,NodeNames", b"pod,nodenames"])
+def test_a_pod_whose_managed_fields_are_deeply_nested_is_read(names: bytes, spaces: int) -> None:
+    pod = b'{"metadata":{"name":"web","managedFields":%b}}' % DEEP
+    encoded = b'{"%b":%b,"%b":["a"]%b}' % (names.split(b",")[0], pod, names.split(b",")[1], b" " * spaces)
+    args = ExtenderArgsDecoder().decode(encoded)
+    assert args.pod is not None
+    assert (args.pod.metadata.name, args.node_names) == ("web", ["a"])
+
+
+def test_whole_nodes_whose_managed_fields_are_deeply_nested_are_read() -> None:
+    node = b'{"metadata":{"name":"a","managedFields":%b}}' % DEEP
+    args = ExtenderArgsDecoder().decode(b'{"Pod":{"metadata":{"name":"web"}},"Nodes":{"items":[%b]}}' % node)
+    assert args.nodes is not None
+    assert [msgspec.json.decode(item)["metadata"]["name"] for item in args.nodes.items] == ["a"]
+
+
+def test_a_pod_that_is_too_large_is_refused_also_where_it_is_deeply_nested() -> None:
+    pod = b'{"metadata":{"name":"web","managedFields":%b},"other":"%b"}' % (DEEP, b"x" * MOST_OBJECT_BYTES)
+    with pytest.raises(DecodeError, match=r"^Pod has \d+ bytes, of which 4194304 are the most$"):
+        ExtenderArgsDecoder().decode(b'{"Pod":%b,"NodeNames":["a"]}' % pod)

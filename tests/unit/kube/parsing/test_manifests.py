@@ -68,6 +68,16 @@ def test_json_is_read_as_the_same_yaml(file: Path) -> None:
     assert from_json.of(Pod)["default/web"].spec.containers[0].resources.requests == {"cpu": 0.5}
 
 
+@pytest.mark.parametrize("form", ["%s", '{"apiVersion": "v1", "kind": "List", "items": [%s]}'], ids=["pod", "list"])
+def test_a_pod_in_json_is_read_and_checked_however_deeply_its_managed_fields_are_nested(file: Path, form: str) -> None:
+    for levels in (*range(800, 1000, 3), 9_000):
+        fields = '[{"fieldsV1":' + '{"f:x":' * levels + "{}" + "}" * levels + "}]"
+        pod = '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","managedFields":%s},"stauts":{},"spec":%s}'
+        manifests = read(file, form % (pod % (fields, '{"priority":5}')))
+        assert manifests.of(Pod)["default/web"].spec.priority == 5
+        assert [field.path for field in manifests.unknown_fields] == ["stauts"]
+
+
 def test_a_list_without_items_is_empty(file: Path) -> None:
     assert read(file, '{"apiVersion": "v1", "kind": "PodList", "items": null}').of(Pod) == {}
 

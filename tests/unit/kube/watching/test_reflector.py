@@ -4,19 +4,22 @@ import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from extender_service.kube.api_errors import SilentError
-from extender_service.kube.api_resources import PODS
+from extender_service.kube.api_resources import PODS, WATCHED_PODS, Resource
 from extender_service.kube.connection.backoff import Backoff
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.lookup import load_credentials
+from extender_service.kube.nodes_with_json import NODES_WITH_JSON
+from extender_service.kube.pods_by_need import pods_by_need
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.keys import Key, key_of
 from extender_service.kube.watching.reflector import Limits, Reflector
@@ -99,6 +102,7 @@ async def running(
     short_watch_seconds: float = 0.0,
     handler: Handler | None = None,
     clock: Callable[[], float] = time.monotonic,
+    resource: Resource[Any] = PODS,
 ) -> AsyncIterator[Setup]:
     """Run a reflector against the server, or against a handler in front of it."""
     waits: list[float] = []
@@ -113,7 +117,7 @@ async def running(
         store = PodStore()
         reflector = Reflector(
             client,
-            PODS,
+            resource,
             store,
             limits=limits_of(silent_after, short_watch_seconds=short_watch_seconds, page_size=3),
             backoff=Backoff(uniform=lambda low, high: low),
@@ -722,6 +726,45 @@ def test_an_event_without_a_version_is_not_believed(caplog: pytest.LogCaptureFix
 
     asyncio.run(test())
     assert "pods: an event of the watch has no resource version; next watch in 0.8 s" in caplog.messages
+
+
+# As the API server writes them. It keeps up to 10,000 levels, also of fields that no type has.
+DEEP_FIELDS = b'[{"manager":"x","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":%b}]'
+
+
+@pytest.mark.parametrize("levels", [3_000, 9_990])
+@pytest.mark.parametrize(
+    "resource",
+    [
+        WATCHED_PODS,
+        pods_by_need(["default-scheduler"], keeps_json=True),
+        replace(NODES_WITH_JSON, plural="pods"),  # the server has only pods
+    ],
+    ids=["watched pods", "pods by need", "nodes"],
+)
+def test_an_object_whose_managed_fields_are_deeply_nested_holds_up_no_other(
+    resource: Resource[Any], levels: int
+) -> None:
+    fields = msgspec.Raw(DEEP_FIELDS % (b'{"f:x":' * levels + b"{}" + b"}" * levels))
+
+    async def test() -> None:
+        server = FakeApiServer()
+        async with running(server, resource=resource) as setup:
+            await until(setup.watching)
+            server.put("deep", metadata={"managedFields": fields}, spec={"schedulerName": "default-scheduler"})
+            server.put("next")
+            await until(setup.in_step)
+            assert setup.reflector.state.lists == 1
+        async with running(server, resource=resource) as setup:
+            await setup.reflector.wait_synced()
+            assert setup.in_step()
+            await until(setup.watching)
+            server.delete("deep")
+            await until(setup.in_step)
+            state = setup.reflector.state
+            assert (state.lists, state.watches, state.last_error) == (1, 1, None)
+
+    asyncio.run(test())
 
 
 def test_state_before_the_first_list_is_old_and_not_synced() -> None:
