@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from extender_service.kube.parsing.decoder import DecodeError, Decoder
+
 # metav1.CauseTypeResourceVersionTooLarge, and the message of older releases, which do not set this cause.
 _TOO_LARGE_CAUSE = "ResourceVersionTooLarge"
 _TOO_LARGE_TEXT = "Too large resource version"
@@ -34,6 +36,9 @@ class ApiStatus(msgspec.Struct, frozen=True, gc=False):
     reason: str = ""
     message: str = ""
     details: StatusDetails | None = None
+
+
+_statuses = Decoder(ApiStatus)
 
 
 class KubeError(Exception):
@@ -122,8 +127,8 @@ class ApiError(KubeError):
 def error_from_response(status_code: int, headers: Mapping[str, str], body: bytes) -> ApiError:
     """Return the ApiError of an HTTP response. A body that is not a metav1.Status (a proxy's) becomes its message."""
     try:
-        status = msgspec.json.decode(body, type=ApiStatus)
-    except msgspec.DecodeError:
+        status = _statuses.decode(body)
+    except DecodeError:
         status = ApiStatus(message=" ".join(body[:200].decode(errors="replace").split()))
     retry_after = headers.get("Retry-After", "")
     return ApiError(

@@ -203,6 +203,8 @@ class _AnswerDecoder(Generic[_R]):
             return self._decoder.decode(msgspec.json.encode(named))
         except UnicodeDecodeError as error:
             raise DecodeError("it is not UTF-8") from error
+        except RecursionError as error:
+            raise DecodeError("it is nested too deeply") from error
         except msgspec.DecodeError as error:
             raise DecodeError(str(error)) from error
 

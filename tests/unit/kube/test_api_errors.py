@@ -41,6 +41,18 @@ def test_the_page_of_a_proxy_becomes_the_message() -> None:
     assert len(str(refusal)) < 220
 
 
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b'{"code": 502, "message": "d\xe9lai"}', '{"code": 502, "message": "d\ufffdlai"} (502)'),
+        (b'{"unknown": ' + b"[" * 100_000, '{"unknown": ' + "[" * 188 + " (502)"),
+    ],
+    ids=["Latin-1", "too deep"],
+)
+def test_json_of_a_gateway_that_cannot_be_read_becomes_the_message(body: bytes, message: str) -> None:
+    assert str(error_from_response(502, {}, body)) == message
+
+
 def test_without_a_message_the_code_and_reason_must_do() -> None:
     assert str(error(503, reason="ServiceUnavailable")) == "503 ServiceUnavailable"
 

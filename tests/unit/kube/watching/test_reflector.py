@@ -767,6 +767,29 @@ def test_an_object_whose_managed_fields_are_deeply_nested_holds_up_no_other(
     asyncio.run(test())
 
 
+@pytest.mark.parametrize("body", [b'{"code": 502, "message": "d\xe9lai"}', b'{"unknown": ' + b"[" * 100_000])
+def test_a_gateway_whose_refusals_cannot_be_read_is_asked_again(body: bytes) -> None:
+    async def test() -> None:
+        refused: set[bool] = set()
+
+        async def handler(request: Request, response: Response) -> None:
+            is_watch = "watch" in request.query
+            if is_watch in refused:
+                await server(request, response)
+                return
+            refused.add(is_watch)
+            await response.send_head(502, {"Content-Length": str(len(body))})
+            await response.send_raw(body)
+
+        server = FakeApiServer()
+        server.put("pod")
+        async with running(server, handler=handler) as setup:
+            await until(lambda: setup.in_step() and setup.watching())
+            assert setup.waits == [0.8, 1.6]
+
+    asyncio.run(test())
+
+
 def test_state_before_the_first_list_is_old_and_not_synced() -> None:
     async def test() -> None:
         server = FakeApiServer()

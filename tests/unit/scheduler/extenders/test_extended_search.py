@@ -116,6 +116,10 @@ async def test_an_ignorable_extender_that_is_down_is_skipped_and_asked_last() ->
         (b"<html>", 'extender "{url}" gave an answer to filter that is wrong: '),
         (b"\xff", 'extender "{url}" gave an answer to filter that is wrong: '),
         (
+            b'{"NodeNames":' + b"[" * 100_000,
+            'extender "{url}" gave an answer to filter that is wrong: it is nested too deeply',
+        ),
+        (
             {"NodeNames": "a"},
             'extender "{url}" gave an answer to filter that is wrong: Expected `array | null`, got `str`',
         ),
