@@ -3,6 +3,9 @@
 The rules are those of client-go's reflector (tools/cache/reflector.go), with these differences:
 
 - Lists are always paged and read the latest state.
+- A watch with a line that cannot be decoded is opened again. Only if the next one fails at the same version, too, is
+  there a new list, which leads past the event: otherwise one event could hold up all later ones. client-go always
+  lists.
 - A watch that could not be opened is tried again without a new list, unless the server asks for one; and what happens
   to a healthy watch now and then (it is cut, or its version has expired) costs no wait.
 - Where all watches have failed, as when the API server is down, the first one that it answers ends the waits of the
@@ -148,6 +151,7 @@ class Reflector(Generic[T]):
         self._silent_watches = 0
         self._has_bookmarks = False
         self._missed_bookmarks = 0
+        self._undecodable_after: str | None = None
         self._cut_after_seconds = 0.0
         self._most_quiet_seconds = math.inf
         self._interruption = Interruption()
@@ -246,6 +250,11 @@ class Reflector(Generic[T]):
                 async with Interruption() as self._interruption:
                     self._end_if_overdue(events, opened_at, seconds)
                     await self._follow(events)
+            except InvalidAnswerError:
+                version = self.state.last_resource_version
+                self._must_list = version == self._undecodable_after
+                self._undecodable_after = version
+                raise
             except UnreachableError as error:
                 self._learn(error, max(opened_at, events.current_at))
                 raise

@@ -67,6 +67,11 @@ class FakeApiServer:
         if old := self.pods.get(("default", name)):
             self._record("DELETED", old["metadata"], old["spec"])
 
+    def garble(self) -> None:
+        """Send watches an event that cannot be decoded, and once more whenever one is opened before it."""
+        self.version += 1
+        self._append("MODIFIED", {"metadata": 7})
+
     def bookmark(self) -> None:
         """Tell watches how far they are, after changes that do not concern them."""
         self.version += 10

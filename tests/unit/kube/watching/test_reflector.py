@@ -728,6 +728,21 @@ def test_an_event_without_a_version_is_not_believed(caplog: pytest.LogCaptureFix
     assert "pods: an event of the watch has no resource version; next watch in 0.8 s" in caplog.messages
 
 
+def test_an_event_that_cannot_be_decoded_is_passed_by_a_list_when_it_comes_again() -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        async with running(server) as setup:
+            await until(setup.watching)
+            server.garble()
+            server.put("next")
+            await until(lambda: setup.in_step() and setup.watching())
+            state = setup.reflector.state
+            assert (state.lists, state.watches, state.relists) == (2, 3, 0)
+            assert setup.waits == [0.8, 1.6]
+
+    asyncio.run(test())
+
+
 # As the API server writes them. It keeps up to 10,000 levels, also of fields that no type has.
 DEEP_FIELDS = b'[{"manager":"x","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":%b}]'
 
