@@ -49,6 +49,10 @@ class UnreachableError(KubeError):
     """The connection failed before the whole answer arrived. A write may have taken effect."""
 
 
+class LargeAnswerError(UnreachableError):
+    """The answer has more bytes than it may have. Its connection was closed before the rest came."""
+
+
 class SilentError(UnreachableError):
     """A connection is open, but delivered no data for `seconds`: so long that we consider it dead."""
 

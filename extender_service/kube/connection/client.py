@@ -15,6 +15,7 @@ from extender_service.kube.api_errors import (
     ApiError,
     InvalidAnswerError,
     KubeError,
+    LargeAnswerError,
     SilentError,
     UnreachableError,
     error_from_response,
@@ -37,10 +38,10 @@ _CONNECT_SECONDS = 5.0
 _ANSWER_SECONDS = 60.0  # the API server's own limit
 # For all of an answer, except a watch's: one of which a byte comes now and then must not hold its request for good.
 _WHOLE_SECONDS = 5 * 60.0
-# Of an answer that is no list. etcd takes objects of 1.5 MiB.
+# Of an answer that is no list. etcd takes objects of 1.5 MiB, and the API server writes `<` as `\u003c`: 9 MiB.
 _MOST_BYTES: Final = 16 << 20
-# Of a page of a list. Smaller than that are a hundred objects as large as can be.
-_MOST_PAGE_BYTES: Final = 512 << 20
+# Of a page of a list. While it is put together it is in memory twice, for each kind that is listed at the time.
+_MOST_PAGE_BYTES: Final = 32 << 20
 # Requests under way at once, except lists and watches, of which there are few. Each holds a connection, and so an open
 # file. Of these, a fifth is for reads, so that reads and writes wait for their own kind only.
 MOST_REQUESTS = 1250
@@ -169,17 +170,24 @@ class KubeClient:
         took so long that the API server no longer has its pages; start again then.
         """
         # The query has no resource version: with one, the API server's watch cache would ignore the limit.
-        query = {"limit": str(min(limit, _FIRST_PAGE))} | ({"fieldSelector": field_selector} if field_selector else {})
+        query = {"fieldSelector": field_selector} if field_selector else {}
+        size = min(limit, _FIRST_PAGE)
         while True:
             request = _Request(
                 "GET",
                 resource.path(),
-                query,
+                query | {"limit": str(size)},
                 silence_seconds=silence_seconds,
                 most_bytes=_MOST_PAGE_BYTES,
                 at_once=True,
             )
-            body = await self._ask(request)
+            try:
+                body = await self._ask(request)
+            except LargeAnswerError:
+                if size == 1:
+                    raise
+                size = max(1, size // 4)
+                continue
             page = _decode(resource.list_decoder, body)
             if not page.metadata.resource_version:
                 # No API server answers `{}`. To read it as an empty list would empty the store.
@@ -189,7 +197,8 @@ class KubeClient:
                 return
             query["continue"] = page.metadata.next_token
             if page.items:
-                query["limit"] = str(max(1, min(limit, _PAGE_BYTES * len(page.items) // len(body))))
+                # Large objects may follow small ones.
+                size = max(1, min(limit, 2 * size, _PAGE_BYTES * len(page.items) // len(body)))
 
     async def latest_version(self, resource: Resource[T], *, silence_seconds: float = _ANSWER_SECONDS) -> str:
         """Return etcd's latest resource version, for the price of reading one object of this resource."""

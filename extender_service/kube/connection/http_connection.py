@@ -11,7 +11,7 @@ from typing import Final
 
 from aiohttp.client_proto import ResponseHandler
 
-from extender_service.kube.api_errors import SilentError, UnreachableError
+from extender_service.kube.api_errors import LargeAnswerError, SilentError, UnreachableError
 from extender_service.kube.connection.answer_reader import AnswerReader
 from extender_service.kube.connection.connection_errors import CONNECTION_ERRORS, words_of
 from extender_service.kube.connection.connector import Connector
@@ -116,13 +116,13 @@ class HttpConnection(asyncio.Protocol):
         return answer.status
 
     async def body(self, most_bytes: int) -> bytes:
-        """Wait for all of the body. Raises UnreachableError if it is larger than `most_bytes`."""
+        """Wait for all of the body. Raises LargeAnswerError if it is larger than `most_bytes`."""
         answer = self._answer
         while not answer.is_whole and self._flaw is None and answer.unread_bytes <= most_bytes:
             await self._wait()
         if answer.unread_bytes > most_bytes:
             self.close()
-            raise UnreachableError(f"{self._server}: the answer is larger than {most_bytes >> 20} MiB")
+            raise LargeAnswerError(f"{self._server}: the answer is larger than {most_bytes >> 20} MiB")
         if self._flaw is not None:
             raise self._failure(self._server)
         return answer.take()

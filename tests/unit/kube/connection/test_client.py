@@ -13,7 +13,9 @@ import pytest
 
 from extender_service.kube.api_errors import ApiError, InvalidAnswerError, KubeError, SilentError, UnreachableError
 from extender_service.kube.api_resources import NODES, PODS
+from extender_service.kube.connection import client as client_module
 from extender_service.kube.connection.client import KubeClient
+from extender_service.kube.connection.http_connection import HttpConnection
 from extender_service.kube.connection.rate_limit import TokenBucket
 from extender_service.kube.credentials.lookup import load_credentials
 from extender_service.kube.types.core import Node, Pod
@@ -140,6 +142,62 @@ def test_pages_have_fewer_objects_where_those_are_big() -> None:
     asyncio.run(main())
     # Two million bytes are a page.
     assert limits == [100, 41, 41]
+
+
+def serve_items(items: list[bytes], limits: list[int]) -> Handler:
+    """Answer lists with so many items as they ask for, which goes to `limits`."""
+
+    async def handler(request: Request, response: Response) -> None:
+        first, limit = int(request.query.get("continue", "0")), int(request.query["limit"])
+        limits.append(limit)
+        rest = {"continue": str(first + limit)} if first + limit < len(items) else {}
+        meta = json.dumps({"resourceVersion": "42", **rest}).encode()
+        body = b'{"metadata":%b,"items":[%b]}' % (meta, b",".join(items[first : first + limit]))
+        await response.send_head(200, {"Content-Length": str(len(body))})
+        await response.send_raw(body)
+
+    return handler
+
+
+def pod_of(size: int) -> bytes:
+    return json.dumps({**POD, "status": {"message": "x" * size}}).encode()
+
+
+def test_a_page_that_would_be_too_large_is_asked_for_again_with_fewer_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "_MOST_PAGE_BYTES", 8 << 20)
+    read = HttpConnection.body
+    sizes: list[int] = []
+    limits: list[int] = []
+
+    async def noting(http: HttpConnection, most_bytes: int) -> bytes:
+        body = await read(http, most_bytes)
+        sizes.append(len(body))
+        return body
+
+    monkeypatch.setattr(HttpConnection, "body", noting)
+    small, large = pod_of(10), pod_of(3 << 20)
+
+    async def main() -> None:
+        handler = serve_items([small] * 100 + [large] * 10 + [small] * 100, limits)
+        async with asyncio.timeout(30.0), client_of(handler) as client:
+            assert sum([len(page.items) async for page in client.list_pages(PODS)]) == 210
+
+    asyncio.run(main())
+    assert limits == [100, 200, 50, 12, 3, *[1] * 11, 2, 4, 8, 16, 32, 64]
+    assert max(sizes) <= 8 << 20
+
+
+def test_an_object_that_is_larger_than_a_page_may_be_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "_MOST_PAGE_BYTES", 1 << 20)
+    limits: list[int] = []
+
+    async def main() -> None:
+        async with asyncio.timeout(30.0), client_of(serve_items([pod_of(2 << 20)] * 9, limits)) as client:
+            with pytest.raises(UnreachableError, match=r"the answer is larger than 1 MiB$"):
+                await anext(client.list_pages(PODS, limit=30))
+
+    asyncio.run(main())
+    assert limits == [30, 7, 1]
 
 
 def test_watches_from_a_version_on() -> None:
