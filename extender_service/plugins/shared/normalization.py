@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.framework.interface import MAX_NODE_SCORE
+from extender_service.plugins.shared.integer_division import divide_towards_zero
 
 _FEW_SCORES = 256
 
@@ -12,11 +13,17 @@ _lowest, _highest = np.minimum.reduce, np.maximum.reduce
 
 
 def scale_to_max(scores: NDArray[np.int64], *, reverse: bool = False) -> NDArray[np.int64]:
-    """Return non-negative scores scaled so that the highest becomes MAX_NODE_SCORE; with `reverse` it becomes 0."""
+    """Return scores scaled so that the highest becomes MAX_NODE_SCORE; with `reverse` it becomes 0.
+
+    Scores should not be negative. Where one is above 0, negative ones are scaled, too, towards zero.
+    """
     highest = int(_highest(scores, initial=0))
     if highest == 0:
         return scores + MAX_NODE_SCORE if reverse else scores
-    if highest < _FEW_SCORES and _lowest(scores) >= 0:
+    if _lowest(scores) < 0:  # as in NodeAffinity, whose configuration may have negative weights
+        scaled = divide_towards_zero(MAX_NODE_SCORE * scores, np.int64(highest))
+        return MAX_NODE_SCORE - scaled if reverse else scaled
+    if highest < _FEW_SCORES:
         # Dividing each of the scores that there may be takes a fraction of the time.
         return _scaled(np.arange(highest + 1), highest, reverse=reverse).take(scores)
     return _scaled(scores, highest, reverse=reverse)

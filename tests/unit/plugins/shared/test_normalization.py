@@ -16,6 +16,8 @@ from extender_service.plugins.shared.normalization import scale_to_max
         ([255, 100, 0], [100, 39, 0], [0, 61, 100]),
         ([256, 100, 0], [100, 39, 0], [0, 61, 100]),
         ([-300, 3], [-10000, 100], [10100, 0]),
+        ([1000, -5, 0], [100, 0, 0], [0, 100, 100]),
+        ([1000, -11, 10], [100, -1, 1], [0, 101, 99]),
     ],
 )
 def test_the_highest_becomes_100_or_0(scores: list[int], scaled: list[int], reversed_: list[int]) -> None:
