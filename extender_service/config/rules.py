@@ -245,7 +245,8 @@ class Rules:
 
     # The cycle of `schedule`: from the pod that is popped to the pod that is bound, or why it is not.
 
-    # The event of a pod that fits nowhere also counts the nodes that PreFilter left out.
+    # The event of a pod that fits nowhere also counts the nodes without a verdict: those that PreFilter left out, and
+    # where preemption would help, but no candidate is wanted.
     left_out_nodes_counted: bool = _since(32)
     # A node that extenders refuse twice, first as the nominated one, has the reason of the second time only.
     last_refusal_counts: bool = _since(32)

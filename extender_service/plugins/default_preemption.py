@@ -107,9 +107,8 @@ class DefaultPreemption(PostFilter, PreEnqueue):
         if not len(tried.candidates):
             if tried.errors:
                 return PostFilterResult(_failed(_joined(tried.errors)))
-            hopeless = int(np.count_nonzero(nodes.exists)) - len(hopeful)
-            failed = [*tried.failed, (NOT_HELPFUL, hopeless)] if hopeless else tried.failed
-            return PostFilterResult(unschedulable(f"preemption: {fit_error(failed)}"), clears_nomination=True)
+            message = self._fit_error(tried, int(np.count_nonzero(nodes.exists)), len(hopeful))
+            return PostFilterResult(unschedulable(f"preemption: {message}"), clears_nomination=True)
         best = self.handle.random.choice(best_candidates(self.handle.cluster.pods, tried.candidates))
         status = found_room(best, self.handle.rules)
         return PostFilterResult(status, best.node_name, best.victims, candidates=tried.candidates)
@@ -134,6 +133,16 @@ class DefaultPreemption(PostFilter, PreEnqueue):
             # Where so many nodes have no candidate, mostly none has.
             begin, size = begin + size, 2 * size if len(part.candidates) else len(order)
         return tried
+
+    def _fit_error(self, tried: DryRun, nodes: int, hopeful: int) -> str:
+        """Describe why no node is a candidate, given how many nodes there are, and how many were tried.
+
+        Where no candidate is wanted, as a small percentage of few nodes is none, the nodes where preemption would help
+        have no status. v1.31 leaves them out.
+        """
+        counts_all = self.handle.rules.left_out_nodes_counted
+        others = nodes - (sum(count for _, count in tried.failed) if counts_all else hopeful)
+        return fit_error([*tried.failed, (NOT_HELPFUL, others)] if others else tried.failed)
 
     def _candidates_wanted(self, nodes: int) -> int:
         share = nodes * self.args.min_candidate_nodes_percentage // 100

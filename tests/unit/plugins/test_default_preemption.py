@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
+from extender_service.config.rules import DEFAULT_RULES, Rules, rules_of
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import PostFilterResult
@@ -26,13 +27,20 @@ from tests.support.objects import make_node
 NODES = "abcdefghij"
 
 
-def full_nodes(protected: str = "") -> Cluster:
-    """Nodes that are full of one pod each; a budget protects those on some of the nodes."""
+def full_nodes(protected: str = "", important: str = "", rules: Rules = DEFAULT_RULES) -> Cluster:
+    """Nodes that are full of one pod each; on some of the nodes, a budget protects it, or it is too important."""
     pods = [
-        running(f"on-{node}", node, priority=1, cpu=4, started=1, app="db" if node in protected else "web")
+        running(
+            f"on-{node}",
+            node,
+            priority=20 if node in important else 1,
+            cpu=4,
+            started=1,
+            app="db" if node in protected else "web",
+        )
         for node in NODES
     ]
-    return preemption_cluster(pods, [budget("db", "db", 0)], nodes=NODES)
+    return preemption_cluster(pods, [budget("db", "db", 0)], nodes=NODES, rules=rules)
 
 
 class Offsets(Random):
@@ -48,10 +56,10 @@ class Offsets(Random):
 
 
 def preempted(
-    cluster: Cluster, pod: Pod, *, wanted: int, draw_offset: Callable[[int], int]
+    cluster: Cluster, pod: Pod, *, wanted: int, draw_offset: Callable[[int], int], percentage: int = 0
 ) -> tuple[PostFilterResult, list[str]]:
     """What the plugin does with so many candidates wanted, and the nodes of each chunk that it tried."""
-    args = DefaultPreemptionArgs(min_candidate_nodes_percentage=0, min_candidate_nodes_absolute=wanted)
+    args = DefaultPreemptionArgs(min_candidate_nodes_percentage=percentage, min_candidate_nodes_absolute=wanted)
     handle = Handle(cluster, ClusterFile(cluster, []), random=Offsets(draw_offset))
     plugin = DefaultPreemption(args, handle)
     judge = judging(cluster, pod)
@@ -100,6 +108,31 @@ def test_where_no_node_helps_all_are_tried() -> None:
     result, chunks = preempted(full_nodes(), preemptor(5), wanted=2, draw_offset=lambda _: 4)
     assert (result.status.code, chunks) == (Code.UNSCHEDULABLE, ["ef", "ghijabcd"])
     assert result.status.message == ("preemption: 0/10 nodes are available: 10 Insufficient cpu.")
+
+
+@pytest.mark.parametrize(
+    ("minor", "important", "text"),
+    [
+        (31, "", "0/0 nodes are available:"),
+        (31, "ab", "0/2 nodes are available: 2 No preemption victims found for incoming pod."),
+        (32, "", "0/10 nodes are available: 10 Preemption is not helpful for scheduling."),
+        (
+            37,
+            "ab",
+            (
+                "0/10 nodes are available: 2 No preemption victims found for incoming pod, "
+                "8 Preemption is not helpful for scheduling."
+            ),
+        ),
+    ],
+)
+def test_where_the_percentage_of_the_nodes_is_no_node_nothing_is_preempted(
+    minor: int, important: str, text: str
+) -> None:
+    cluster = full_nodes(important=important, rules=rules_of(minor))
+    result, _ = preempted(cluster, preemptor(4), wanted=0, percentage=9, draw_offset=lambda _: 0)
+    assert (result.status.code, result.node_name, result.victims) == (Code.UNSCHEDULABLE, "", ())
+    assert result.status.message == f"preemption: {text}"
 
 
 worlds = st.lists(
