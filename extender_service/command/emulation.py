@@ -29,7 +29,7 @@ class EmulationOptions:
     gates: Mapping[str, bool] = field(default_factory=dict)
 
     def rules(self, server_minor: int = NEWEST_MINOR) -> Rules:
-        """Return the rules, and log which gates have no effect. Raises StartError for a gate that cannot be set.
+        """Return the rules, and log which gates have no effect here. Raises StartError for a gate that cannot be set.
 
         Without a release of its own, they are those of `server_minor`, or of the one next to it that can be followed.
         """
@@ -39,8 +39,14 @@ class EmulationOptions:
             if minor != server_minor:
                 releases = {"server": version_of(server_minor), "emulated_version": version_of(minor)}
                 log.warning("the API server's release is not one that can be followed", extra=releases)
-        for name in self._settings(minor).without_effect:
+        settings = self._settings(minor)
+        for name in settings.without_effect:
             log.warning("an option has no effect", extra={"option": f"--feature-gates {name}"})
+        for name in settings.not_followed:
+            log.warning(
+                "a feature gate by which kube-scheduler decides is not followed: its default counts",
+                extra={"gate": name, "emulated_version": version_of(minor)},
+            )
         return self.rules_for(minor)
 
     @property

@@ -12,13 +12,29 @@ from extender_service.config.rules import followed_gates
 
 _STAGES = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
 
+# Gates that kube-scheduler's plugins read in releases in which no rule depends on them, and the value that this program
+# decides by in those (docs/compatibility.md).
+_DECIDED_BY: Mapping[str, bool] = {
+    "CSIMigrationPortworx": True,
+    "DRAExtendedResource": False,
+    "DRANodeAllocatableResources": False,
+    "InPlacePodVerticalScaling": False,
+    "MatchLabelKeysInPodTopologySpread": True,
+    "NodeInclusionPolicyInPodTopologySpread": True,
+    "SidecarContainers": True,
+}
+
 
 class GateSettings(NamedTuple):
-    """What --feature-gates asks for: the value of every gate of the release, and the names of those that differ from
-    their default although no rule depends on them."""
+    """What --feature-gates asks for: the value of every gate of the release.
+
+    Of the gates that differ from their default although no rule depends on them, `not_followed` are those by which
+    kube-scheduler decides, and `without_effect` the others that were set by name.
+    """
 
     values: Mapping[str, bool]
     without_effect: tuple[str, ...]
+    not_followed: tuple[str, ...]
 
 
 def parse_gates(text: str) -> dict[str, bool]:
@@ -54,8 +70,10 @@ def resolve_gates(settings: Mapping[str, bool], minor: int) -> GateSettings:
     single = {name: is_on for name, is_on in settings.items() if name in known}
     wanted |= single
     followed = followed_gates(minor)
-    ineffective = (name for name in single if name not in followed and wanted[name] != known[name].default)
-    return GateSettings(wanted, tuple(ineffective))
+    changed = [name for name, gate in known.items() if name not in followed and wanted[name] != gate.default]
+    not_followed = tuple(name for name in changed if wanted[name] != _DECIDED_BY.get(name, wanted[name]))
+    without_effect = tuple(name for name in single if name in changed and name not in not_followed)
+    return GateSettings(wanted, without_effect, not_followed)
 
 
 def _check(name: str, is_on: bool, known: Mapping[str, KnownGate], minor: int) -> None:  # noqa: FBT001 - its value

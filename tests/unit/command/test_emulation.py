@@ -55,6 +55,14 @@ def test_gates_without_effect_are_logged(caplog: pytest.LogCaptureFixture) -> No
     assert (record.message, vars(record)["option"]) == ("an option has no effect", "--feature-gates NodeSwap")
 
 
+def test_gates_by_which_only_kube_scheduler_decides_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        given("--emulated-version=1.32", "--feature-gates=InPlacePodVerticalScaling=true").rules()
+    [record] = caplog.records
+    assert record.message == "a feature gate by which kube-scheduler decides is not followed: its default counts"
+    assert (vars(record)["gate"], vars(record)["emulated_version"]) == ("InPlacePodVerticalScaling", "1.32")
+
+
 @pytest.mark.parametrize(
     ("argument", "problem"),
     [

@@ -37,10 +37,32 @@ def test_a_stage_has_the_gates_that_are_of_this_stage_in_the_release() -> None:
     assert wanted("AllBeta=false", minor=34)["SchedulerQueueingHints"]
 
 
-def test_gates_that_no_rule_depends_on_are_named_where_they_differ_from_the_default() -> None:
-    given = parse_gates("NodeSwap=false,InPlacePodVerticalScaling=true,SidecarContainers=true")
-    assert resolve_gates(given, 31).without_effect == ("NodeSwap", "InPlacePodVerticalScaling")
+def test_gates_that_change_nothing_are_named_where_they_differ_from_the_default() -> None:
+    given = parse_gates("NodeSwap=false,SidecarContainers=true")
+    assert resolve_gates(given, 31).without_effect == ("NodeSwap",)
     assert resolve_gates(parse_gates("SchedulerQueueingHints=true"), 31).without_effect == ()
+
+
+@pytest.mark.parametrize(
+    ("minor", "text", "not_followed", "without_effect"),
+    [
+        (31, "InPlacePodVerticalScaling=true,NodeSwap=false", ("InPlacePodVerticalScaling",), ("NodeSwap",)),
+        (32, "InPlacePodVerticalScaling=true", ("InPlacePodVerticalScaling",), ()),
+        (33, "InPlacePodVerticalScaling=false", (), ()),
+        (31, "SidecarContainers=false", ("SidecarContainers",), ()),
+        (34, "DRAExtendedResource=true", ("DRAExtendedResource",), ()),
+        # Off, as this program decides in any case.
+        (36, "DRAExtendedResource=false", (), ("DRAExtendedResource",)),
+        (37, "MatchLabelKeysInPodTopologySpread=false", ("MatchLabelKeysInPodTopologySpread",), ()),
+        (37, "", (), ()),
+        (31, "AllAlpha=true", ("InPlacePodVerticalScaling",), ()),
+    ],
+)
+def test_gates_by_which_only_kube_scheduler_decides_are_named(
+    minor: int, text: str, not_followed: tuple[str, ...], without_effect: tuple[str, ...]
+) -> None:
+    settings = resolve_gates(parse_gates(text), minor)
+    assert (settings.not_followed, settings.without_effect) == (not_followed, without_effect)
 
 
 @pytest.mark.parametrize(
