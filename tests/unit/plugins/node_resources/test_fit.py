@@ -52,6 +52,7 @@ from tests.support.shapes import line, shapes
 
 DEFAULTS = {CPU: 100, MEMORY: 200 * 1024 * 1024}
 SCALARS = (GPU, FPGA)
+DEVICES = "deviceclass.resource.kubernetes.io/large"
 
 busy_worlds = worlds(offers=allocatable, pod_requests=requests)
 
@@ -98,6 +99,19 @@ def test_extended_resources_can_be_ignored(args: dict[str, Any], ignored: set[st
     state, plugin = CycleState(pod), fit(world, **args)
     plugin.pre_filter(state, pod)
     assert rejected(plugin, state, pod, world) == [lacking(PlainNode("a", allocatable={"pods": 5}), wanted, ignored)]
+
+
+@pytest.mark.parametrize(
+    "args", [{"ignored_resources": (DEVICES,)}, {"ignored_resource_groups": ("deviceclass.resource.kubernetes.io",)}]
+)
+def test_devices_by_the_name_of_their_class_cannot_be_ignored(args: dict[str, Any]) -> None:
+    world = empty_world()
+    world.handle.cluster.apply_node(PlainNode("a", allocatable={"pods": 5}).to_node())
+    world.view = world.handle.cluster.view(None)
+    pod = PlainPod("new", {DEVICES: 1}).to_pod()
+    state, plugin = CycleState(pod), fit(world, **args)
+    plugin.pre_filter(state, pod)
+    assert rejected(plugin, state, pod, world) == [unschedulable(f"Insufficient {DEVICES}")]
 
 
 def test_an_amount_that_overflows_when_it_is_added_up_asks_for_nothing() -> None:
