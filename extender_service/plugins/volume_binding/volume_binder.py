@@ -47,6 +47,8 @@ class BoundVolumes:
         self._node_name = node_name
         self._volumes = VolumePlan([], [])
         self._assumed: list[Assumable] = []
+        # kube-scheduler may ask about a pod before the watch shows it. Later, a pod that was known and is not is gone.
+        self._was_known = self._is_known()
 
     def assume(self, found: VolumePlan) -> None:
         """Take the claims for bound, or for being bound, so that no other pod is given the same volume.
@@ -73,7 +75,8 @@ class BoundVolumes:
     async def bind(self, timeout_seconds: float) -> None:
         """Write what was assumed, and wait until all claims are bound.
 
-        Raises KubeError if a write fails, and PluginError if the claims cannot be bound or not in time.
+        Raises KubeError if a write fails, and PluginError if the pod is gone, or the claims cannot be bound or not in
+        time.
         """
         volumes = self._volumes
         for number, (volume, claim) in enumerate(volumes.bindings):
@@ -94,12 +97,11 @@ class BoundVolumes:
     async def _wait(self, timeout_seconds: float) -> None:
         now = asyncio.get_running_loop().time
         deadline = now() + timeout_seconds
-        was_known = False
         while True:
-            is_known = self._cluster.pod(pod_uid(self._pod)) is not None
-            if was_known and not is_known:
+            is_known = self._is_known()
+            if self._was_known and not is_known:
                 raise PluginError(f'pod does not exist any more: pod "{self._pod.metadata.name}" not found')
-            was_known = was_known or is_known
+            self._was_known = is_known
             if self._are_bound():
                 return
             left = deadline - now()
@@ -107,6 +109,9 @@ class BoundVolumes:
                 claims = [*(claim for _, claim in self._volumes.bindings), *self._volumes.provisions]
                 raise PluginError(f"context deadline exceeded: {self._unbound(claims)} within {timeout_seconds:g} s")
             await self._cluster.changes.wait_for(self._awaited(), min(left, _POLL_SECONDS))
+
+    def _is_known(self) -> bool:
+        return self._cluster.pod(pod_uid(self._pod)) is not None
 
     def _awaited(self) -> set[ObjectChange]:
         """Return the changes that can end the wait now: those of this pod, its node, its claims and their volumes.

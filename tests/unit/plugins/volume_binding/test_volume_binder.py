@@ -48,6 +48,7 @@ class Api(ClusterFile):
         self.volumes: list[PersistentVolume] = []
         self.claims: list[PersistentVolumeClaim] = []
         self.refusal: KubeError | None = None
+        self.during_write: Callable[[], None] = lambda: None
         self.on_write: Callable[[], None] = lambda: None
         self._version = 100
 
@@ -71,6 +72,7 @@ class Api(ClusterFile):
     def _written(self, item: T) -> T:
         if self.refusal is not None:
             raise self.refusal
+        self.during_write()
         asyncio.get_running_loop().call_soon(self.on_write)
         return self.newer(item)
 
@@ -365,6 +367,22 @@ def test_a_pod_that_is_deleted_does_not_go_on() -> None:
     assert failure(cluster, lambda api: api.cluster.remove_pod(("default", "p"))) == (
         'binding volumes: pod does not exist any more: pod "p" not found'
     )
+
+
+def test_a_pod_that_is_deleted_while_its_volumes_are_written_does_not_go_on() -> None:
+    cluster = cluster_with(MADE, make_claim("c", class_name="made"), pods=(with_claims("p", "c"),))
+    tried = reserved(cluster, "c")
+    tried.api.during_write = lambda: cluster.remove_pod(("default", "p"))
+    with pytest.raises(PluginError, match="pod does not exist any more"):
+        tried.bind()
+
+
+def test_a_pod_that_is_deleted_before_its_volumes_are_written_does_not_go_on() -> None:
+    cluster = cluster_with(MADE, make_claim("c", class_name="made"), pods=(with_claims("p", "c"),))
+    tried = reserved(cluster, "c")
+    cluster.remove_pod(("default", "p"))
+    with pytest.raises(PluginError, match="pod does not exist any more"):
+        tried.bind()
 
 
 def test_pods_that_bind_at_once_look_when_their_own_claims_change(monkeypatch: pytest.MonkeyPatch) -> None:
