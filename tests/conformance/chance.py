@@ -3,22 +3,31 @@ counted apart."""
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from extender_service.cluster.owners.disruption_budgets import DisruptionBudget, disruption_budget
+from extender_service.cluster.pods.pod_volumes import ClaimUse, pod_volumes
 from extender_service.config.rules import Rules
 from extender_service.kube.parsing.decoder import Decoder
+from extender_service.kube.parsing.quantities import parse_quantity, whole_value
+from extender_service.kube.types.core import Pod, RawQuantity
+from extender_service.kube.types.keys import Key
 from extender_service.kube.types.policy import PodDisruptionBudget
+from extender_service.kube.types.storage import SELECTED_NODE_ANNOTATION, CSIStorageCapacity, PersistentVolumeClaim
 from tests.conformance.cases import Case
 
+T = TypeVar("T", PodDisruptionBudget, PersistentVolumeClaim, CSIStorageCapacity)
 Item = dict[str, Any]
 
-_BUDGET = "PodDisruptionBudget"
-_decoder = Decoder(PodDisruptionBudget)
+_decoders: Mapping[type, Decoder[Any]] = {
+    kind: Decoder(kind) for kind in (PodDisruptionBudget, PersistentVolumeClaim, CSIStorageCapacity)
+}
+_pods = Decoder(Pod)
+_DEFAULT_NAMESPACE = "default"
 
 
 class Chance(NamedTuple):
@@ -66,10 +75,9 @@ def _victims_that_have_not_started(case: Case) -> bool:
 
 
 def _victims_of_several_budgets(case: Case) -> bool:
-    items = [msgspec.json.decode(raw) for raw in case.objects]
-    read = [_decoder.decode(raw) for raw, item in zip(case.objects, items, strict=True) if item["kind"] == _BUDGET]
-    budgets = [budget for budget in map(disruption_budget, read) if budget is not None]
-    pods = [item["metadata"] for item in items if item["kind"] == "Pod" and item["spec"].get("nodeName")]
+    read = map(disruption_budget, _decoded(case, PodDisruptionBudget))
+    budgets = [budget for budget in read if budget is not None]
+    pods = [item["metadata"] for item in _of_kind(case, "Pod") if item["spec"].get("nodeName")]
     return any(
         sum(budget.pods.selector.matches(pod.get("labels", {})) for budget in budgets if _shares(budget, pod)) > 1
         for pod in pods
@@ -78,8 +86,8 @@ def _victims_of_several_budgets(case: Case) -> bool:
 
 def _shares(budget: DisruptionBudget, metadata: Item) -> bool:
     # A case may leave out the namespace of either: it is default then.
-    names = {name or "default" for name in budget.pods.namespaces or ()}
-    return metadata.get("namespace", "default") in names
+    names = {name or _DEFAULT_NAMESPACE for name in budget.pods.namespaces or ()}
+    return metadata.get("namespace", _DEFAULT_NAMESPACE) in names
 
 
 def _drivers_that_must_be_installed(case: Case) -> bool:
@@ -98,11 +106,49 @@ def _capacity_left_out(case: Case) -> bool:
     return any(item.get("capacity") is None for item in _of_kind(case, "CSIStorageCapacity"))
 
 
-def _several_capacities_of_a_class(case: Case) -> bool:
-    capacities = defaultdict(set)
-    for item in _of_kind(case, "CSIStorageCapacity"):
-        capacities[item["storageClassName"]].add(item.get("capacity"))
-    return any(len(of_class) > 1 for of_class in capacities.values())
+def _several_capacities_for_the_last_claim(case: Case) -> bool:
+    """Return whether several are enough for the last claim of a class: what is left for that one counts."""
+    capacities = _decoded(case, CSIStorageCapacity)
+    for class_name, last in _last_claims(case).items():
+        of_class = [each for each in capacities if each.storage_class_name == class_name]
+        if len({each.capacity for each in of_class if _is_enough(each, last)}) > 1:
+            return True
+    return False
+
+
+def _last_claims(case: Case) -> Mapping[str, PersistentVolumeClaim]:
+    """Return by class the claim of the pod for which a volume is made last.
+
+    First come claims with a selected node, in the pod's order, then the others by size.
+    """
+    known = {_key(each.metadata.namespace, each.metadata.name): each for each in _decoded(case, PersistentVolumeClaim)}
+    uses = [use for use in pod_volumes(_pods.decode(case.pod)).attachable if isinstance(use, ClaimUse)]
+    claims = [known[key] for use in uses if (key := _key(*use.key)) in known]
+    waiting = [claim for claim in claims if claim.request is not None and not claim.spec.volume_name]
+    return {claim.class_name: claim for claim in sorted(waiting, key=_turn)}
+
+
+def _turn(claim: PersistentVolumeClaim) -> tuple[bool, int]:
+    has_no_node = SELECTED_NODE_ANNOTATION not in claim.metadata.annotations
+    return has_no_node, parse_quantity(claim.request or 0) if has_no_node else 0
+
+
+def _is_enough(capacity: CSIStorageCapacity, claim: PersistentVolumeClaim) -> bool:
+    most = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
+    return most is not None and _bytes(most) >= _bytes(claim.request or 0)
+
+
+def _bytes(amount: RawQuantity) -> int:
+    return whole_value(parse_quantity(amount))
+
+
+def _key(namespace: str, name: str) -> Key:
+    return namespace or _DEFAULT_NAMESPACE, name
+
+
+def _decoded(case: Case, kind: type[T]) -> list[T]:
+    """Return the objects of a kind, decoded as the program does."""
+    return [_decoders[kind].decode(raw) for raw in case.objects if msgspec.json.decode(raw)["kind"] == kind.__name__]
 
 
 def _of_kind(case: Case, kind: str) -> list[Item]:
@@ -170,10 +216,10 @@ LEFT_TO_CHANCE = [
         _capacity_left_out,
     ),
     Chance(
-        "of several CSIStorageCapacity objects that are enough for a claim on a node, the first of a Go map gives the "
-        "score (hasEnoughCapacity in plugins/volumebinding/binder.go, from 1.37 on)",
+        "of several CSIStorageCapacity objects that are enough for the last claim of a class, the first of a Go map "
+        "gives the score (hasEnoughCapacity in plugins/volumebinding/binder.go, from 1.37 on)",
         r"(raw|score)\.VolumeBinding\.|total\.",
-        _several_capacities_of_a_class,
+        _several_capacities_for_the_last_claim,
         lambda rules: rules.scores_storage_capacity,
     ),
 ]

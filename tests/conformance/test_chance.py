@@ -135,17 +135,49 @@ def test_kube_scheduler_panics_at_a_storage_capacity_without_a_capacity() -> Non
     assert not chance.reasons(case(published), [panic, ORDER], rules_of(37))
 
 
-def test_of_several_capacities_that_are_enough_any_gives_the_score() -> None:
-    def capacity(class_name: str, amount: str) -> dict[str, Any]:
-        return {"kind": "CSIStorageCapacity", "storageClassName": class_name, "capacity": amount}
+def capacity(class_name: str, amount: str, **others: str) -> dict[str, Any]:
+    return {"kind": "CSIStorageCapacity", "storageClassName": class_name, "capacity": amount, **others}
 
-    differences = [
-        f"{what}: ours 40, reference 97" for what in ("raw.VolumeBinding.a", "score.VolumeBinding.a", "total.a")
-    ]
-    two = case(capacity("x", "5Gi"), capacity("x", "100Gi"))
-    [reason] = chance.reasons(two, differences, rules_of(37))
+
+def claim(name: str, size: str, class_name: str = "x", annotations: dict[str, str] | None = None) -> dict[str, Any]:
+    return {
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, "annotations": annotations or {}},
+        "spec": {"storageClassName": class_name, "resources": {"requests": {"storage": size}}},
+    }
+
+
+def with_all_claims(*items: dict[str, Any]) -> Case:
+    names = [item["metadata"]["name"] for item in items if item["kind"] == "PersistentVolumeClaim"]
+    volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
+    pod = msgspec.json.encode({"metadata": {"name": "p"}, "spec": {"volumes": volumes}})
+    return msgspec.structs.replace(case(*items), pod=msgspec.Raw(pod))
+
+
+SCORES = [f"{what}: ours 40, reference 97" for what in ("raw.VolumeBinding.a", "score.VolumeBinding.a", "total.a")]
+
+
+def test_of_several_capacities_that_are_enough_any_gives_the_score() -> None:
+    two = with_all_claims(claim("c", "1Gi"), capacity("x", "5Gi"), capacity("x", "100Gi"))
+    [reason] = chance.reasons(two, SCORES, NEWEST)
     assert "CSIStorageCapacity" in reason
-    assert not chance.reasons(two, differences, rules_of(36))
-    assert not chance.reasons(two, ["raw.ImageLocality.a: ours 1, reference 2"], rules_of(37))
-    for others in ((capacity("x", "5Gi"), capacity("y", "100Gi")), (capacity("x", "5Gi"), capacity("x", "5Gi"))):
-        assert not chance.reasons(case(*others), differences, rules_of(37))
+    assert not chance.reasons(two, SCORES, rules_of(36))
+    assert not chance.reasons(two, ["raw.ImageLocality.a: ours 1, reference 2"], NEWEST)
+    for others in (
+        (capacity("x", "5Gi"), capacity("y", "100Gi")),
+        (capacity("x", "5Gi"), capacity("x", "5Gi")),
+        (capacity("x", "5Gi", maximumVolumeSize="1Mi"), capacity("x", "100Gi")),
+    ):
+        assert not chance.reasons(with_all_claims(claim("c", "1Gi"), *others), SCORES, NEWEST)
+
+
+def test_of_several_capacities_the_last_claim_of_a_class_decides_which_are_enough() -> None:
+    capacities = (capacity("x", "5Gi"), capacity("x", "100Gi"))
+    large, small = claim("large", "10Gi"), claim("small", "1Gi")
+    for claims in ((large, small), (small, large)):
+        assert not chance.reasons(with_all_claims(*claims, *capacities), SCORES, NEWEST)
+    # Claims with a selected node come before the others, in the pod's order.
+    selected = claim("large", "10Gi", annotations={"volume.kubernetes.io/selected-node": "a"})
+    assert chance.reasons(with_all_claims(selected, small, *capacities), SCORES, NEWEST)
+    other = claim("large", "10Gi", "y")
+    assert chance.reasons(with_all_claims(other, small, *capacities), SCORES, NEWEST)

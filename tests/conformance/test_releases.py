@@ -64,6 +64,7 @@ CHANGES: list[tuple[str, str, Any, dict[int, Any]]] = [
     ),
     ("capacity", "score.VolumeBinding", None, {37: {"a": 50, "b": 90}}),
     ("capacity", "score.DynamicResources", None, {35: {"a": 0, "b": 0}}),
+    ("largestclaim", "score.VolumeBinding", None, {37: {"a": 58, "b": 58}}),
 ]
 
 

@@ -222,7 +222,9 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
         found: FoundBindings = state[_BINDINGS]
         scores = np.zeros(len(nodes), np.int64)
         if self._scores_every_pod:
-            scores = capacity_score(nodes, self.handle.cluster.storage, state[_CLAIMS].waiting, self._by_percent)
+            # The order matters: the last claim of a class decides what there is.
+            claims = [*_being_made(state[_CLAIMS].waiting), *found.bindings.claims]
+            scores = capacity_score(nodes, self.handle.cluster.storage, claims, self._by_percent)
         if found.bindings.volumes:
             bindings = found.at(nodes)
             is_bound = np.any([chosen != UNBOUND for chosen in bindings.chosen], axis=0)
@@ -282,7 +284,7 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
         """Reject nodes where a claim can neither be bound to a volume nor have one made; the first claim settles it
         (FindPodVolumes in binder.go)."""
         unsettled = ~verdicts.failed
-        being_made = [claim for claim in claims if SELECTED_NODE_ANNOTATION in claim.metadata.annotations]
+        being_made = _being_made(claims)
         for claim in being_made:
             elsewhere = unsettled & ~nodes.is_named([claim.metadata.annotations[SELECTED_NODE_ANNOTATION]])
             verdicts.add(NOTHING_TO_BIND, elsewhere)
@@ -319,3 +321,8 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
 def _has_bindings(state: CycleState) -> bool:
     """Return whether Filter found existing volumes to bind claims to."""
     return _BINDINGS in state and bool(state[_BINDINGS].bindings.volumes)
+
+
+def _being_made(claims: Sequence[PersistentVolumeClaim]) -> list[PersistentVolumeClaim]:
+    """Return the claims for which volumes are being made already, each on a node that was chosen before."""
+    return [claim for claim in claims if SELECTED_NODE_ANNOTATION in claim.metadata.annotations]

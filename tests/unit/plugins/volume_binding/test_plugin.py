@@ -254,3 +254,23 @@ def test_a_class_that_only_the_beta_annotation_names_is_scored_as_any_other() ->
         assert plugin.filter(state, pod, cluster.view(None)) is None
         assert plugin.pre_score(state, pod, cluster.view(None)) is None
         assert plugin.score(state, pod, cluster.view(None)).tolist() == [50, 90]
+
+
+@pytest.mark.parametrize("claims", [("large", "small"), ("small", "large")])
+def test_of_several_capacities_the_one_that_the_largest_claim_needs_is_scored(claims: tuple[str, ...]) -> None:
+    rules = rules_of(37)
+    storage: list[StorageObject] = [
+        make_class("x"),
+        make_driver("csi.example.com", storage_capacity=True),
+        make_capacity("k", "x", "100Gi", LabelSelector({"host": "a"})),
+        make_capacity("l", "x", "500Gi", LabelSelector({"host": "a"})),
+        make_claim("large", class_name="x", size="200Gi"),
+        make_claim("small", class_name="x", size="10Gi"),
+    ]
+    cluster = storage_cluster([make_node("a", labels={"host": "a"})], storage, rules=rules)
+    pod = with_claims("p", *claims)
+    plugin = VolumeBinding(VolumeBindingArgs().with_defaults(rules), handle_of(cluster))
+    state, nodes = CycleState(pod), cluster.view(None)
+    assert plugin.pre_filter(state, pod) is None
+    assert plugin.filter(state, pod, nodes) is None
+    assert plugin.score(state, pod, nodes).tolist() == [58]  # 210Gi of 500Gi are asked for
