@@ -50,6 +50,9 @@ class Rules:
     hints_replace_checks: bool = _behind("SchedulerQueueingHints", since=32)
     # Hints compare what was with what is, and are about updates of the rejected pod itself, too.
     hints_compare: bool = _behind("SchedulerQueueingHints", since=32)
+    # Plugins name the updates of nodes that can help, and VolumeBinding no new CSIDriver. Without hints, such updates
+    # always include labels and taints, for which a new node may be hidden from the queue.
+    fewer_events_wake: bool = _since(32)
     # Plugins that want new nodes, and no updates of taints, get none: nodes with taints are not hidden from them.
     tainted_nodes_shown: bool = _since(37)
     # The end of an attachment wakes pods with a volume of the driver, or with a claim.

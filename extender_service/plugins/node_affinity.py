@@ -33,6 +33,7 @@ from extender_service.kube.parsing.selectors import (
 from extender_service.kube.parsing.selectors import ParsedNodeSelector as ParsedSelector
 from extender_service.kube.types import core
 from extender_service.kube.types.core import Node, NodeSelector, ObjectMeta, Pod, PreferredSchedulingTerm
+from extender_service.plugins.shared.changed_nodes import node_changes
 from extender_service.plugins.shared.event_objects import old_and_new, only_new
 from extender_service.plugins.shared.node_matching import matches_affinity, matches_node_selector, preference
 from extender_service.plugins.shared.normalization import scale_to_max
@@ -87,8 +88,8 @@ class NodeAffinity(PreFilter, Filter, PreScore, Score):
     def __init__(self, args: NodeAffinityArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._compares = handle.rules.hints_compare
-        if self._compares:
-            self.retry_on = (ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL),)
+        if handle.rules.fewer_events_wake:
+            self.retry_on = (node_changes(handle.rules, ActionType.UPDATE_NODE_LABEL),)
         added = args.added_affinity
         self._enforced = parse_node_selector(added.required) if added is not None and added.required else None
         self._added = parse_preferred_terms(added.preferred) if added is not None and added.preferred else None

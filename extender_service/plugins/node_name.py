@@ -11,6 +11,7 @@ from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Filter, PreFilter, Reach
 from extender_service.framework.status import Rejections, unresolvable
 from extender_service.kube.types.core import Pod
+from extender_service.plugins.shared.changed_nodes import node_changes
 
 OTHER_NODE = unresolvable("node(s) didn't match the requested node name")
 
@@ -26,8 +27,8 @@ class NodeName(PreFilter, Filter):
 
     def __init__(self, args: None, handle: Handle) -> None:
         super().__init__(args, handle)
-        if handle.rules.hints_compare:
-            self.retry_on = (ClusterEvent(NODE, ActionType.ADD),)
+        if handle.rules.fewer_events_wake:
+            self.retry_on = (node_changes(handle.rules),)
 
     @classmethod
     def points_in(cls, rules: Rules) -> set[str]:

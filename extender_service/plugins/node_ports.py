@@ -13,6 +13,7 @@ from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Filter, PreFilter, Reach
 from extender_service.framework.status import SKIP, Rejections, Status, unschedulable
 from extender_service.kube.types.core import Pod
+from extender_service.plugins.shared.changed_nodes import node_changes
 from extender_service.plugins.shared.changed_pods import pods_on_nodes, took_room
 from extender_service.plugins.shared.event_objects import only_old
 
@@ -34,10 +35,10 @@ class NodePorts(PreFilter, Filter):
 
     def __init__(self, args: None, handle: Handle) -> None:
         super().__init__(args, handle)
-        if handle.rules.hints_compare:
+        if handle.rules.fewer_events_wake:
             self.retry_on = (
                 ClusterEvent(pods_on_nodes(handle.rules), ActionType.DELETE),
-                ClusterEvent(NODE, ActionType.ADD),
+                node_changes(handle.rules),
             )
         self._host_ports = host_ports_with_sidecars if handle.rules.sidecar_ports else host_ports
 

@@ -10,6 +10,7 @@ from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Filter, Reach
 from extender_service.framework.status import Rejections, unresolvable
 from extender_service.kube.types.core import Node, Pod, Taint
+from extender_service.plugins.shared.changed_nodes import node_changes
 from extender_service.plugins.shared.changed_pods import is_of_pod, is_own, own_pod
 from extender_service.plugins.shared.event_objects import old_and_new, only_new
 from extender_service.plugins.shared.tolerations import NO_SCHEDULE, is_tolerated, tolerates
@@ -31,11 +32,10 @@ class NodeUnschedulable(Filter):
     def __init__(self, args: None, handle: Handle) -> None:
         super().__init__(args, handle)
         self._compares = handle.rules.hints_compare
+        if handle.rules.fewer_events_wake:
+            self.retry_on = (node_changes(handle.rules, ActionType.UPDATE_NODE_TAINT),)
         if self._compares:
-            self.retry_on = (
-                ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT),
-                ClusterEvent(own_pod(handle.rules), ActionType.UPDATE_POD_TOLERATION),
-            )
+            self.retry_on = (*self.retry_on, ClusterEvent(own_pod(handle.rules), ActionType.UPDATE_POD_TOLERATION))
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Reject cordoned nodes."""

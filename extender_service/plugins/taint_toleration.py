@@ -13,6 +13,7 @@ from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Filter, PreScore, Reach, Score
 from extender_service.framework.status import Rejections, Status, unresolvable
 from extender_service.kube.types.core import Node, Pod, Taint, Toleration
+from extender_service.plugins.shared.changed_nodes import node_changes
 from extender_service.plugins.shared.changed_pods import own_pod
 from extender_service.plugins.shared.event_objects import old_and_new, only_new, only_old
 from extender_service.plugins.shared.normalization import scale_to_max
@@ -42,11 +43,10 @@ class TaintToleration(Filter, PreScore, Score):
     def __init__(self, args: None, handle: Handle) -> None:
         super().__init__(args, handle)
         self._compares = handle.rules.hints_compare  # the event then is that the pod has more tolerations
+        if handle.rules.fewer_events_wake:
+            self.retry_on = (node_changes(handle.rules, ActionType.UPDATE_NODE_TAINT),)
         if handle.rules.hints_compare:
-            self.retry_on = (
-                ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT),
-                ClusterEvent(own_pod(handle.rules), ActionType.UPDATE_POD_TOLERATION),
-            )
+            self.retry_on = (*self.retry_on, ClusterEvent(own_pod(handle.rules), ActionType.UPDATE_POD_TOLERATION))
         elif handle.rules.queueing_hints:
             self.retry_on = (*self.retry_on, ClusterEvent(POD, ActionType.UPDATE))
         self._matches = tolerates_in(handle.rules)

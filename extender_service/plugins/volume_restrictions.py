@@ -23,6 +23,7 @@ from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable, unschedulable
 from extender_service.kube.types.core import Object, Pod
 from extender_service.kube.types.storage import PersistentVolumeClaim
+from extender_service.plugins.shared.changed_nodes import node_changes
 from extender_service.plugins.shared.changed_pods import is_of_pod, pods_on_nodes
 from extender_service.plugins.shared.event_objects import only_new, only_old
 
@@ -65,10 +66,10 @@ class VolumeRestrictions(PreFilter, Filter):
 
     def __init__(self, args: None, handle: Handle) -> None:
         super().__init__(args, handle)
-        if handle.rules.hints_compare:
+        if handle.rules.fewer_events_wake:
             self.retry_on = (
                 ClusterEvent(pods_on_nodes(handle.rules), ActionType.DELETE),
-                ClusterEvent(NODE, ActionType.ADD),
+                node_changes(handle.rules),
                 ClusterEvent(PERSISTENT_VOLUME_CLAIM, ActionType.ADD),
             )
         self._statuses = (None, CLAIM_IN_USE if handle.rules.claim_in_use_named else CLAIM_CONFLICT, DISK_CONFLICT)

@@ -38,6 +38,7 @@ NO_EXAMPLE: Mapping[str, Sequence[str]] = {
         "own_changes_named",
         "hints_replace_checks",
         "hints_compare",
+        "fewer_events_wake",
         "tainted_nodes_shown",
         "attachments_by_driver",
         "node_deletions_reported",

@@ -47,6 +47,7 @@ from extender_service.plugins.node_resources.usages import (
     usages,
     weighed_pod,
 )
+from extender_service.plugins.shared.changed_nodes import node_changes
 from extender_service.plugins.shared.changed_pods import is_of_pod, is_own, took_room
 from extender_service.plugins.shared.event_objects import old_and_new, only_new, only_old
 from extender_service.plugins.shared.integer_division import divide_towards_zero
@@ -79,7 +80,7 @@ class NodeResourcesFit(PreFilter, Filter, PreScore, Score):
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._all_rules = handle.rules
-        if handle.rules.hints_compare:
+        if handle.rules.fewer_events_wake:
             self.retry_on = _later_events(handle.rules)
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
@@ -178,7 +179,7 @@ class NodeResourcesFit(PreFilter, Filter, PreScore, Score):
 def _later_events(rules: Rules) -> tuple[ClusterEvent, ...]:
     """Return the events after which pods are tried again from v1.32 on; which pods may shrink is a gate."""
     gone, smaller = ActionType.DELETE, ActionType.UPDATE_POD_SCALE_DOWN
-    nodes = ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE)
+    nodes = node_changes(rules, ActionType.UPDATE_NODE_ALLOCATABLE)
     if not rules.own_changes_named:
         return (ClusterEvent(POD, gone | smaller if rules.resized_containers else gone), nodes)
     shrunk = (ClusterEvent(ASSIGNED_POD, smaller), ClusterEvent(TARGET_POD, smaller))

@@ -43,6 +43,7 @@ from extender_service.kube.types.storage import (
     PersistentVolumeClaim,
     VolumeAttachment,
 )
+from extender_service.plugins.shared.changed_nodes import node_changes
 from extender_service.plugins.shared.shape import MAX_SHAPE_SCORE, broken_linear
 from extender_service.plugins.volume_binding.args import VolumeBindingArgs
 from extender_service.plugins.volume_binding.claims import (
@@ -154,9 +155,9 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
         points = [(point.utilization, point.score * (MAX_NODE_SCORE // MAX_SHAPE_SCORE)) for point in args.shape]
         self._by_percent = broken_linear(points) if points else None
         self._helps: Mapping[str, Callable[[Pod, object, object], bool]] = _HELPS
-        if handle.rules.hints_compare:
+        if handle.rules.fewer_events_wake:
             narrower = {
-                NODE: ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL),
+                NODE: node_changes(handle.rules, ActionType.UPDATE_NODE_LABEL),
                 CSI_DRIVER: ClusterEvent(CSI_DRIVER, ActionType.UPDATE),
             }
             self.retry_on = tuple(narrower.get(event.resource, event) for event in self.retry_on)

@@ -30,7 +30,7 @@ const maxLine = 64 << 20
 // testCase is a profile, a pod that it rejected, and what happens then.
 type testCase struct {
 	Name    string            `json:"name"`
-	Hints   bool              `json:"hints"` // always on
+	Hints   bool              `json:"hints"` // from v1.34 on, they are always on
 	Config  json.RawMessage   `json:"config"`
 	Objects []json.RawMessage `json:"objects"`
 	Pod     json.RawMessage   `json:"pod"`
@@ -100,6 +100,9 @@ func evaluate(line []byte) *answers {
 
 func (c *testCase) answers() (*answers, error) {
 	ctx := klog.NewContext(context.Background(), logr.Discard())
+	if err := turnHints(c.Hints); err != nil {
+		return nil, err
+	}
 	hints, err := hintsOf(ctx, c.Config, c.Objects)
 	if err != nil {
 		return nil, err

@@ -7,14 +7,16 @@ import (
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
 // mapOf returns a profile's map of hints, as buildQueueingHintMap of v1.32 to
-// v1.36 does with SchedulerQueueingHints. Its package needs modules that the
-// releases' files do not have.
+// v1.36 does. Its package needs modules that the releases' files do not have.
 func mapOf(ctx context.Context, made framework.Framework) (queue.QueueingHintMap, error) {
+	areOn := utilfeature.DefaultFeatureGate.Enabled(features.SchedulerQueueingHints)
 	hints := queue.QueueingHintMap{}
 	add := func(event clusterEvent, plugin string, function hintFunction) {
 		hints[event] = append(hints[event], &queue.QueueingHintFunction{PluginName: plugin, QueueingHintFn: function})
@@ -27,7 +29,7 @@ func mapOf(ctx context.Context, made framework.Framework) (queue.QueueingHintMap
 		var ofNodes actionType
 		for _, registered := range events {
 			function := registered.QueueingHintFn
-			if function == nil {
+			if function == nil || !areOn {
 				function = alwaysQueue
 			}
 			if registered.Event.Resource == nodeResource {

@@ -11,6 +11,7 @@ import msgspec
 from extender_service.cluster.owners.owners import WORKLOADS
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.config.known_gates import known_gates
 from extender_service.config.loading import default_config, parse_config
 from extender_service.config.release import NEWEST_MINOR, OLDEST_MINOR
 from extender_service.config.rules import rules_of
@@ -37,6 +38,8 @@ from tests.support.objects import make_node
 _TESTS = Path(__file__).parents[2]
 _OLDEST = _TESTS / "lockstep" / "reference_hints"
 _LATER = _TESTS / "kubernetes_1_37" / "reference_hints_1_37"
+
+_GATE = "SchedulerQueueingHints"
 
 # DynamicResources is not ported. DefaultPreemption's hint always says QueueSkip.
 LEFT_OUT = {DynamicResources.name, DefaultPreemption.name}
@@ -73,7 +76,7 @@ class Answers:
     def __init__(self, case: Json, minor: int) -> None:
         self._case = case
         self._minor = minor
-        rules = rules_of(minor, {"SchedulerQueueingHints": case["hints"]} if minor == OLDEST_MINOR else {})
+        rules = rules_of(minor, {_GATE: case["hints"]} if _hints_are_optional(minor) else {})
         self._rules = rules
         self._enabled = rules.queueing_hints
         self._wants = ClusterEvent.covers if rules.other_updates_for_all else ClusterEvent.matches
@@ -151,6 +154,12 @@ class Answers:
                 assert answer is QueueingHint.QUEUE
                 return "error"
         return answer.value
+
+
+def _hints_are_optional(minor: int) -> bool:
+    """Return whether a release lets hints be turned off."""
+    gate = known_gates(minor).get(_GATE)
+    return gate is not None and not gate.is_locked
 
 
 def _decoded(raw: Json) -> Object:

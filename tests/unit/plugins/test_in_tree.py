@@ -1,7 +1,14 @@
+import pytest
+
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.effective_plugins import effective_profiles
 from extender_service.config.loading import default_config
+from extender_service.config.rules import rules_of
+from extender_service.framework.cluster_event import NODE, ActionType
 from extender_service.framework.interface import extension_points
+from extender_service.framework.registry import Registry
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
+from tests.support.stub_plugins import make_handle
 
 DEFAULT_WEIGHTS = {
     "TaintToleration": 3,
@@ -33,3 +40,30 @@ def test_the_arguments_of_every_plugin_that_has_some_are_read_with_the_configura
     assert {name: args_type().model_dump()["kind"] for name, args_type in ARGS_TYPES.items()} == {
         name: f"{name}Args" for name in ARGS_TYPES
     }
+
+
+@pytest.mark.parametrize("minor", [32, 33])
+def test_without_hints_plugins_name_the_updates_of_nodes_and_always_labels_and_taints(minor: int) -> None:
+    rules = rules_of(minor, {"SchedulerQueueingHints": False})
+    profiles = Registry(IN_TREE, rules=rules).profiles(default_config(ARGS_TYPES, rules), make_handle(Cluster(rules)))
+    (profile,) = profiles.values()
+    wanted = {
+        plugin.name: event.action for plugin in profile.rejecting for event in plugin.retry_on if event.resource == NODE
+    }
+    shown = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
+    assert wanted.pop("NodeResourcesFit") == shown | ActionType.UPDATE_NODE_ALLOCATABLE
+    assert wanted.pop("PodTopologySpread") == shown | ActionType.DELETE
+    assert wanted == dict.fromkeys(
+        (
+            "InterPodAffinity",
+            "NodeAffinity",
+            "NodeName",
+            "NodePorts",
+            "NodeUnschedulable",
+            "TaintToleration",
+            "VolumeBinding",
+            "VolumeRestrictions",
+            "VolumeZone",
+        ),
+        shown,
+    )

@@ -3,6 +3,8 @@ import pytest
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.cluster.view.node_view import NodeView
+from extender_service.config.rules import rules_of
+from extender_service.framework.cluster_event import NODE, ActionType, ClusterEvent
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP, Status, unresolvable
@@ -129,3 +131,15 @@ def test_filter_needs_prefilter() -> None:
     pod = with_volumes("p", gce("d"))
     with pytest.raises(PluginError, match='cannot read "PreFilterVolumeRestrictions" from cycleState'):
         VolumeRestrictions(None, handle_of(cluster)).filter(CycleState(pod), pod, cluster.view(None))
+
+
+@pytest.mark.parametrize(
+    ("minor", "hints", "wakes"), [(31, False, False), (32, False, True), (33, False, True), (33, True, False)]
+)
+def test_other_labels_of_a_node_wake_a_pod_in_later_releases_without_hints(
+    minor: int, hints: bool, wakes: bool
+) -> None:
+    cluster = storage_cluster([], rules=rules_of(minor, {"SchedulerQueueingHints": hints}))
+    labelled = ClusterEvent(NODE, ActionType.UPDATE_NODE_LABEL)
+    plugin = VolumeRestrictions(None, handle_of(cluster))
+    assert any(event.matches(labelled) for event in plugin.retry_on) is wakes
