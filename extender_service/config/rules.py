@@ -155,6 +155,8 @@ class Rules:
     label_keys_by_name: bool = _since(35)
     # Three errors of configurations no longer begin with the name of their field.
     fields_named_once: bool = _since(34)
+    # NodeDeclaredFeatures does not say which features a node lacks.
+    lacking_features_unnamed: bool = _since(36)
     # DynamicResources does not say that it has no allocation to take back.
     deallocation_unmentioned: bool = _since(37)
     # DefaultPreemption says where it makes room, and by how many victims (k/k#140180).
@@ -188,6 +190,8 @@ class Rules:
 
     # Tolerations with the operators Lt and Gt compare numbers (KEP-5471).
     compared_tolerations: bool = _behind("TaintTolerationComparisonOperators")
+    # NodeDeclaredFeatures asks for UserNamespacesHostNetworkSupport for pods of the host network with their own users.
+    user_namespaces_on_host_network: bool = _since(36)
     # NodeDeclaredFeatures asks for VolumeBindMountOptions for pods that set mount options of a volume.
     bind_mount_options: bool = _since(37)
     # VolumeBinding lists no nodes of local volumes in PreFilter; their affinity decides in Filter (k/k#127584).

@@ -47,6 +47,7 @@ class NodeDeclaredFeatures(PreFilter, Filter):
                 ClusterEvent(own_pod(handle.rules), ActionType.UPDATE),
             )
         self._is_on = handle.rules.declared_features
+        self._names_features = not handle.rules.lacking_features_unnamed
         self._rules = handle.rules
 
     @classmethod
@@ -68,7 +69,9 @@ class NodeDeclaredFeatures(PreFilter, Filter):
             return None
         needed = state.read(_NEEDED, "error reading")
         lacking = nodes.kept_by_facts(_lacking, needed)
-        return Rejections.where(lacking, LACKS_FEATURES) if lacking.any() else None
+        if not lacking.any():
+            return None
+        return Rejections.where(lacking, _lacks(needed) if self._names_features else LACKS_FEATURES)
 
     def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
         """Queue for a node that is new, or whose declared features have changed, and for a pod that needs others."""
@@ -92,7 +95,7 @@ def needed_features(spec: PodSpec, rules: Rules) -> frozenset[str]:
             if rule.action == "RestartAllContainers":
                 needed.add(RESTART_ALL)
         mounts += container.volume_mounts
-    if spec.host_network and spec.host_users is False:
+    if rules.user_namespaces_on_host_network and spec.host_network and spec.host_users is False:
         needed.add(USER_NAMESPACE_ON_HOST_NETWORK)
     if rules.bind_mount_options:
         for added in spec.ephemeral_containers:
@@ -107,3 +110,8 @@ def _lacking(nodes: NodeView, needed: frozenset[str]) -> NDArray[np.bool_]:
     return np.array(
         [node is None or not needed.issubset(node.status.declared_features) for node in nodes.objects], bool
     )
+
+
+def _lacks(needed: frozenset[str]) -> Status:
+    """Return the rejection of v1.35. There, a pod needs one feature at most, so a node that lacks any lacks all."""
+    return unresolvable(f"node declared features check failed - unsatisfied requirements: {', '.join(sorted(needed))}")

@@ -33,12 +33,15 @@ RESTARTS = Container(
 
 MOUNTS = Container(volume_mounts=(VolumeMount(), VolumeMount(("noexec",))))
 
+WITH_GATE = {"NodeDeclaredFeatures": True}
+UNNAMED = "node(s) didn't match Pod's required features"
+
 
 def node(name: str, *features: str) -> Node:
     return Node(ObjectMeta(name=name), status=NodeStatus(declared_features=features))
 
 
-def rejected(cluster: Cluster, spec: PodSpec) -> list[str]:
+def rejected(cluster: Cluster, spec: PodSpec, reason: str = UNNAMED) -> list[str]:
     plugin, pod = NodeDeclaredFeatures(None, make_handle(cluster)), Pod(spec=spec)
     state = CycleState(pod)
     assert plugin.pre_filter(state, pod) is None
@@ -47,10 +50,7 @@ def rejected(cluster: Cluster, spec: PodSpec) -> list[str]:
     if rejections is None:
         return []
     status = rejections.status_of(max(rejections.keys.tolist()))
-    assert (status.code.label, status.reasons) == (
-        "UnschedulableAndUnresolvable",
-        ("node(s) didn't match Pod's required features",),
-    )
+    assert (status.code.label, status.reasons) == ("UnschedulableAndUnresolvable", (reason,))
     return [name for name, key in zip(view.names, rejections.keys.tolist(), strict=True) if key]
 
 
@@ -80,6 +80,20 @@ def test_what_a_pod_needs_follows_from_its_spec(spec: PodSpec, needed: set[str])
 def test_mount_options_of_a_volume_need_a_feature_from_1_37_on(spec: PodSpec) -> None:
     assert needed_features(spec, rules_of(36)) == set()
     assert needed_features(spec, rules_of(37)) == {BIND_MOUNT_OPTIONS}
+
+
+def test_user_namespaces_on_the_host_network_need_a_feature_from_1_36_on() -> None:
+    spec = PodSpec(host_network=True, host_users=False)
+    assert needed_features(spec, rules_of(35, WITH_GATE)) == set()
+    assert needed_features(spec, rules_of(36)) == {USER_NAMESPACE_ON_HOST_NETWORK}
+
+
+def test_v1_35_names_the_feature_that_a_node_lacks() -> None:
+    cluster = Cluster(rules_of(35, WITH_GATE))
+    for each in (node("none"), node("one", RESTART_ALL)):
+        cluster.apply_node(each)
+    named = f"node declared features check failed - unsatisfied requirements: {RESTART_ALL}"
+    assert rejected(cluster, PodSpec(containers=(RESTARTS,)), named) == ["none"]
 
 
 def test_nodes_that_lack_one_feature_are_rejected_until_they_declare_it() -> None:
