@@ -262,6 +262,8 @@ class Rules:
     # Before a pod waits in Permit or PreBind, it is nominated for its node, as an expectation (KEP-5278).
     # PreBindPreFlight says which PreBind plugins have work to do; the others are left out.
     nominated_before_waits: bool = _behind("NominatedNodeNameForExpectation", since=35)
+    # When PreBind fails halfway, a volume that VolumeBinding has written stays assumed until the watch shows it.
+    written_volumes_stay_assumed: bool = _since(35)
     # The condition PodScheduled has the generation of the pod that it is about (KEP-5067).
     conditions_have_generation: bool = _behind("PodObservedGenerationTracking", since=33)
     # A pod that is being bound gives its place up as soon as it is being deleted, and that frees room for all others.

@@ -76,6 +76,7 @@ NO_EXAMPLE: Mapping[str, Sequence[str]] = {
         "last_refusal_counts",
         "pre_bind_rejection_backs_off",
         "nominated_before_waits",
+        "written_volumes_stay_assumed",
         "conditions_have_generation",
         "deletion_frees_place",
         "binding_ends_no_nomination",

@@ -43,6 +43,7 @@ class BoundVolumes:
     def __init__(self, handle: Handle, pod: Pod, node_name: str) -> None:
         self._cluster = handle.cluster
         self._api = handle.volumes
+        self._rules = handle.rules
         self._pod = pod
         self._node_name = node_name
         self._volumes = VolumePlan([], [])
@@ -65,7 +66,10 @@ class BoundVolumes:
             raise PluginError(str(error)) from error
 
     def revert(self) -> None:
-        """Undo what was assumed; what was written stays written, and the watch brings it."""
+        """Undo what was assumed; what was written stays written, and the watch brings it.
+
+        In later releases, a volume that was written stays assumed until then.
+        """
         while self._assumed:
             item = self._assumed.pop()
             self._cluster.storage.restore(item)
@@ -81,6 +85,8 @@ class BoundVolumes:
         volumes = self._volumes
         for number, (volume, claim) in enumerate(volumes.bindings):
             volumes.bindings[number] = (await self._api.write_volume(volume), claim)
+            if self._rules.written_volumes_stay_assumed:
+                self._assumed = [item for item in self._assumed if item is not volume]
         for number, claim in enumerate(volumes.provisions):
             volumes.provisions[number] = await self._api.write_claim(claim)
         try:

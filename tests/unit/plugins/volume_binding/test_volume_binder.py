@@ -10,6 +10,7 @@ from msgspec import structs
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.volumes.storage_table import StorageObject
+from extender_service.config.rules import DEFAULT_RULES, Rules, rules_of
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.plugin_errors import PluginError
@@ -113,8 +114,9 @@ def reserved(cluster: Cluster, *claims: str, seconds: int = 600, name: str = "p"
     return tried
 
 
-def cluster_with(*storage: StorageObject, pods: tuple[Pod, ...] = ()) -> Cluster:
-    return storage_cluster([make_node(name, labels={"host": name}) for name in ("a", "b")], storage, pods)
+def cluster_with(*storage: StorageObject, pods: tuple[Pod, ...] = (), rules: Rules = DEFAULT_RULES) -> Cluster:
+    nodes = [make_node(name, labels={"host": name}) for name in ("a", "b")]
+    return storage_cluster(nodes, storage, pods, rules=rules)
 
 
 def bound(claim: PersistentVolumeClaim, volume_name: str) -> PersistentVolumeClaim:
@@ -312,6 +314,28 @@ def test_a_write_that_is_refused_says_so() -> None:
     tried.api.refusal = ApiError(ApiStatus(409, "Conflict", "the object has been modified"))
     with pytest.raises(ApiError, match="modified"):
         tried.bind()
+
+
+@pytest.mark.parametrize(("minor", "is_free"), [(34, True), (35, False), (37, False)])
+def test_from_1_35_on_a_written_volume_stays_taken_until_the_watch_shows_it(minor: int, is_free: bool) -> None:
+    claims = [make_claim(name, class_name=kind) for name, kind in (("c", "static"), ("d", "made"), ("e", "static"))]
+    cluster = cluster_with(STATIC, MADE, on_a(), *claims, rules=rules_of(minor))
+    tried = reserved(cluster, "c", "d")
+
+    def refuse_claims() -> None:
+        if tried.api.volumes:
+            raise ApiError(ApiStatus(409, "Conflict", "the object has been modified"))
+
+    tried.api.during_write = refuse_claims
+    with pytest.raises(ApiError, match="modified"):
+        tried.bind()
+    tried.unreserve()
+    assert cluster.storage.latest(claims[1]) is claims[1]
+    assert refused_everywhere(Try(cluster, "e", name="q").judge()) is not is_free
+    tried.api.show(*tried.api.volumes)
+    assert refused_everywhere(Try(cluster, "e", name="q").judge())
+    tried.api.show(tried.api.newer(on_a()))
+    reserved(cluster, "e", name="q")
 
 
 def test_too_late_is_an_error_that_names_the_claims() -> None:
