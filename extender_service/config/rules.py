@@ -155,6 +155,8 @@ class Rules:
     label_keys_by_name: bool = _since(35)
     # Three errors of configurations no longer begin with the name of their field.
     fields_named_once: bool = _since(34)
+    # VolumeBinding names volumes and claims that are gone, or have changed since Filter, as the API server does.
+    storage_named_by_resource: bool = _since(35)
     # NodeDeclaredFeatures does not say which features a node lacks.
     lacking_features_unnamed: bool = _since(36)
     # DynamicResources does not say that it has no allocation to take back.

@@ -77,6 +77,7 @@ NO_EXAMPLE: Mapping[str, Sequence[str]] = {
         "pre_bind_rejection_backs_off",
         "nominated_before_waits",
         "written_volumes_stay_assumed",
+        "storage_named_by_resource",
         "conditions_have_generation",
         "deletion_frees_place",
         "binding_ends_no_nomination",

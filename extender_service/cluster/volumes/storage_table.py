@@ -53,7 +53,13 @@ STORAGE: tuple[type[StorageObject], ...] = (
 
 
 class OutOfSyncError(Exception):
-    """What is to be assumed follows from an object that has changed meanwhile."""
+    """What is to be assumed follows from an object as it was `seen`, and by now it is `known` as another, or is gone
+    (None)."""
+
+    def __init__(self, seen: Assumable, known: Assumable | None) -> None:
+        super().__init__(f"{type(seen).__name__} {'/'.join(filter(None, key_of(seen)))} is out of sync")
+        self.seen = seen
+        self.known = known
 
 
 class Capacity(msgspec.Struct, frozen=True):
@@ -125,9 +131,9 @@ class Storage:
         Raises OutOfSyncError if it is another by now.
         """
         kind, key = type(seen), key_of(seen)
-        known = self._objects[kind].get(key)
-        if known is None or self._assumed[kind].get(key, known) is not seen:
-            raise OutOfSyncError(f'v1.{kind.__name__} "{"/".join(filter(None, key))}" is out of sync')
+        known = self._assumed[kind].get(key, self._objects[kind].get(key))
+        if known is not seen:
+            raise OutOfSyncError(seen, known)
         self.change_count += 1
         self._assumed[kind][key] = assumed
         self._refresh_free(assumed)

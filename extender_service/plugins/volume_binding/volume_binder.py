@@ -11,6 +11,7 @@ from msgspec import structs
 from extender_service.cluster.state.changes import Change, ObjectChange
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.volumes.storage_table import A, Assumable, OutOfSyncError
+from extender_service.config.rules import Rules
 from extender_service.framework.handle import Handle
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.kube.types.core import ObjectMeta, Pod
@@ -28,6 +29,8 @@ from extender_service.plugins.volume_binding.verdicts import VolumeVerdicts
 
 # How often kube-scheduler looks. Here, most of what ends the wait ends it at once: see `_awaited`.
 _POLL_SECONDS = 1.0
+
+_PLURALS = {PersistentVolume: "persistentvolumes", PersistentVolumeClaim: "persistentvolumeclaims"}
 
 
 class VolumePlan(msgspec.Struct):
@@ -63,7 +66,7 @@ class BoundVolumes:
                 self._volumes.provisions.append(self._assume(claim, _made_for(claim, self._node_name)))
         except OutOfSyncError as error:
             self.revert()
-            raise PluginError(str(error)) from error
+            raise PluginError(_out_of_sync(error, self._rules)) from error
 
     def revert(self) -> None:
         """Undo what was assumed; what was written stays written, and the watch brings it.
@@ -148,10 +151,10 @@ class BoundVolumes:
         name = written.metadata.name
         volume = self._cluster.storage.volume(name)
         if volume is None:
-            raise PluginError(f'failed to check binding: could not find v1.PersistentVolume "{name}"')
+            raise PluginError(f"failed to check binding: {_not_found(written, self._rules)}")
         known_claim = self._cluster.storage.claim(*key_of(claim))
         if known_claim is None:
-            raise PluginError(f'failed to check binding: could not find v1.PersistentVolumeClaim "{_name(claim)}"')
+            raise PluginError(f"failed to check binding: {_not_found(claim, self._rules)}")
         if _is_older(volume.metadata, written.metadata):
             return False
         _require_reach(self._cluster, self._node_name, volume)
@@ -163,8 +166,7 @@ class BoundVolumes:
         name = written.metadata.name
         claim = self._cluster.storage.claim(*key_of(written))
         if claim is None:
-            missing = f'could not find v1.PersistentVolumeClaim "{_name(written)}"'
-            raise PluginError(f"failed to check provisioning pvc: {missing}")
+            raise PluginError(f"failed to check provisioning pvc: {_not_found(written, self._rules)}")
         if _is_older(claim.metadata, written.metadata):
             return False
         if not claim.metadata.annotations:
@@ -228,5 +230,22 @@ def _version(metadata: ObjectMeta) -> int:
     return int(metadata.resource_version) if metadata.resource_version.isdecimal() else 0
 
 
-def _name(claim: PersistentVolumeClaim) -> str:
-    return "/".join(key_of(claim))
+def _out_of_sync(error: OutOfSyncError, rules: Rules) -> str:
+    """Describe what has changed since Filter saw it, or is gone."""
+    seen, known = error.seen, error.known
+    if known is None:
+        return _not_found(seen, rules)
+    kind = "" if rules.storage_named_by_resource else f"v1.{type(seen).__name__} "
+    versions = f"(stored: {known.metadata.resource_version}, assume: {seen.metadata.resource_version})"
+    return f'{kind}"{_name(seen)}" is out of sync {versions}'
+
+
+def _not_found(item: Assumable, rules: Rules) -> str:
+    """Describe what is gone."""
+    if rules.storage_named_by_resource:
+        return f'{_PLURALS[type(item)]} "{_name(item)}" not found'
+    return f'could not find v1.{type(item).__name__} "{_name(item)}"'
+
+
+def _name(item: Assumable) -> str:
+    return "/".join(filter(None, key_of(item)))

@@ -128,13 +128,15 @@ def test_what_is_assumed_ends_when_the_object_changes_or_goes() -> None:
 
 def test_only_what_follows_from_the_latest_object_is_assumed() -> None:
     storage, claim = Storage(), make_claim("c")
-    with pytest.raises(OutOfSyncError, match=r'v1\.PersistentVolumeClaim "default/c" is out of sync'):
+    with pytest.raises(OutOfSyncError, match="PersistentVolumeClaim default/c is out of sync") as gone:
         storage.assume(claim, make_claim("c", annotations={"x": "y"}))
+    assert (gone.value.seen, gone.value.known) == (claim, None)
     storage.apply(claim)
     first, second = (make_claim("c", annotations={"x": value}) for value in "yz")
     storage.assume(claim, first)
-    with pytest.raises(OutOfSyncError):
+    with pytest.raises(OutOfSyncError) as changed:
         storage.assume(claim, second)
+    assert (changed.value.seen, changed.value.known) == (claim, first)
     storage.assume(first, second)
     storage.restore(first)
     assert storage.latest(claim) is second

@@ -68,7 +68,7 @@ class Api(ClusterFile):
     def newer(self, item: T) -> T:
         """The same object with the next version."""
         self._version += 1
-        return structs.replace(item, metadata=structs.replace(item.metadata, resource_version=str(self._version)))
+        return at_version(item, self._version)
 
     def _written(self, item: T) -> T:
         if self.refusal is not None:
@@ -128,6 +128,10 @@ def bound(claim: PersistentVolumeClaim, volume_name: str) -> PersistentVolumeCla
     )
 
 
+def at_version(item: T, version: int) -> T:
+    return structs.replace(item, metadata=structs.replace(item.metadata, resource_version=str(version)))
+
+
 def on_a(name: str = "v") -> PersistentVolume:
     return make_volume(name, class_name="static", only={"host": ["a"]})
 
@@ -178,15 +182,34 @@ def test_listing_a_volume_again_does_not_free_it() -> None:
     assert refused_everywhere(Try(cluster, "d", name="q").judge())
 
 
-def test_nothing_is_assumed_if_a_claim_has_changed_since_filter() -> None:
-    claims = [make_claim("c", class_name="static"), make_claim("d", class_name="made")]
-    cluster = cluster_with(STATIC, MADE, on_a(), *claims)
+@pytest.mark.parametrize(("minor", "claim"), [(31, 'v1.PersistentVolumeClaim "default/d"'), (37, '"default/d"')])
+def test_nothing_is_assumed_if_a_claim_has_changed_since_filter(minor: int, claim: str) -> None:
+    seen = at_version(make_claim("d", class_name="made"), 5)
+    cluster = cluster_with(STATIC, MADE, on_a(), make_claim("c", class_name="static"), seen, rules=rules_of(minor))
     tried = Try(cluster, "c", "d")
     tried.judge()
-    cluster.apply_storage(make_claim("d", class_name="made", size="2Gi"))
-    with pytest.raises(PluginError, match=r'v1\.PersistentVolumeClaim "default/d" is out of sync'):
+    cluster.apply_storage(at_version(seen, 6))
+    with pytest.raises(PluginError) as failed:
         tried.reserve()
+    assert str(failed.value) == f"{claim} is out of sync (stored: 6, assume: 5)"
     reserved(cluster, "c", name="q")
+
+
+@pytest.mark.parametrize(
+    ("minor", "text"),
+    [
+        (34, 'could not find v1.PersistentVolume "v"'),
+        (35, 'persistentvolumes "v" not found'),
+    ],
+)
+def test_a_volume_that_is_gone_since_filter_cannot_be_assumed(minor: int, text: str) -> None:
+    cluster = cluster_with(STATIC, on_a(), make_claim("c", class_name="static"), rules=rules_of(minor))
+    tried = Try(cluster, "c")
+    tried.judge()
+    cluster.remove_storage(PersistentVolume, ("", "v"))
+    with pytest.raises(PluginError) as failed:
+        tried.reserve()
+    assert str(failed.value) == text
 
 
 def test_a_node_that_was_refused_cannot_be_reserved() -> None:
@@ -357,30 +380,37 @@ def test_a_provisioner_gives_up_by_taking_the_node_off() -> None:
     )
 
 
-def test_what_keeps_claims_from_being_bound_ends_the_wait() -> None:
+@pytest.mark.parametrize(
+    ("minor", "no_volume", "no_claim"),
+    [
+        (31, 'could not find v1.PersistentVolume "v"', 'could not find v1.PersistentVolumeClaim "default/c"'),
+        (37, 'persistentvolumes "v" not found', 'persistentvolumeclaims "default/c" not found'),
+    ],
+)
+def test_what_keeps_claims_from_being_bound_ends_the_wait(minor: int, no_volume: str, no_claim: str) -> None:
     static, made = make_claim("c", class_name="static"), make_claim("c", class_name="made")
     out_of_reach = 'binding volumes: pv "v" node affinity doesn\'t match node "a": no matching NodeSelectorTerms'
     elsewhere = make_volume("v", only={"host": ["b"]}, claim=ClaimReference("default", "c", "uid-of-c"))
 
     def existing(happens: Callable[[Api], None]) -> str:
-        return failure(cluster_with(STATIC, on_a(), static), happens)
+        return failure(cluster_with(STATIC, on_a(), static, rules=rules_of(minor)), happens)
 
     def being_made(happens: Callable[[Api], None]) -> str:
-        return failure(cluster_with(MADE, made), happens)
+        return failure(cluster_with(MADE, made, rules=rules_of(minor)), happens)
 
     assert existing(lambda api: api.cluster.remove_node("a")) == (
         'binding volumes: failed to get node "a": node "a" not found'
     )
     assert existing(lambda api: api.cluster.remove_storage(PersistentVolume, ("", "v"))) == (
-        'binding volumes: failed to check binding: could not find v1.PersistentVolume "v"'
+        f"binding volumes: failed to check binding: {no_volume}"
     )
     assert existing(lambda api: api.cluster.remove_storage(PersistentVolumeClaim, ("default", "c"))) == (
-        'binding volumes: failed to check binding: could not find v1.PersistentVolumeClaim "default/c"'
+        f"binding volumes: failed to check binding: {no_claim}"
     )
     assert existing(lambda api: api.show(api.newer(on_a()))) == 'binding volumes: ClaimRef got reset for pv "v"'
     assert existing(lambda api: api.show(api.newer(elsewhere))) == out_of_reach
     assert being_made(lambda api: api.cluster.remove_storage(PersistentVolumeClaim, ("default", "c"))) == (
-        'binding volumes: failed to check provisioning pvc: could not find v1.PersistentVolumeClaim "default/c"'
+        f"binding volumes: failed to check provisioning pvc: {no_claim}"
     )
     assert being_made(lambda api: api.show(elsewhere, api.newer(bound(api.claims[0], "v")))) == out_of_reach
 
