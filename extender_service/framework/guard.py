@@ -17,9 +17,9 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# A method that is not a coroutine cannot be cancelled itself: CancelledError is the outcome of another task, which the
-# plugin looked at.
-_RAISED = (Exception, asyncio.CancelledError)
+# What a call of a plugin may raise. A method that is not a coroutine cannot be cancelled itself: CancelledError is
+# the outcome of another task, which the plugin looked at.
+RAISED = (Exception, asyncio.CancelledError)
 
 
 class CycleError(Exception):
@@ -80,7 +80,7 @@ def call(state: CycleState, plugin: Plugin, point: str, method: Callable[..., T]
             return method(*args)
         except OutOfTimeError:
             raise
-        except _RAISED as error:
+        except RAISED as error:
             raise _failure(plugin, point, error) from error
     started = state.clock()
     code = Code.ERROR
@@ -98,7 +98,7 @@ def guarded(plugin: Plugin, point: str, method: Callable[..., T], *args: object)
         return method(*args)
     except OutOfTimeError:
         raise  # from a plugin that ran other plugins
-    except _RAISED as error:
+    except RAISED as error:
         raise _failure(plugin, point, error) from error
 
 
@@ -126,14 +126,20 @@ def _failure(plugin: Plugin, point: str, error: BaseException) -> CycleError:
     doing = running(plugin, point)
     if isinstance(error, NoTimeLeftError):
         return OutOfTimeError(f"{doing}: {error}")
-    if isinstance(error, PluginError | QuantityError):
-        return CycleError(f"{doing}: {error}")  # not the plugin's fault
-    log.error("a plugin failed", exc_info=error, extra={"doing": doing})
-    return CycleError(f"{doing}: {type(error).__name__}: {_text_of(error)}")
+    if is_fault(error):
+        log.error("a plugin failed", exc_info=error, extra={"doing": doing})
+    return CycleError(f"{doing}: {text_of(error)}")
 
 
-def _text_of(error: BaseException) -> str:
+def is_fault(error: BaseException) -> bool:
+    """Return whether an exception is the fault of the plugin that raised it, so that its traceback is of use."""
+    return not isinstance(error, PluginError | QuantityError)
+
+
+def text_of(error: BaseException) -> str:
+    """Return an exception of a plugin as errors have it: with its type if it is the plugin's own fault."""
     try:
-        return str(error)
+        text = str(error)
     except Exception:
-        return "<exception str() failed>"  # as in a traceback
+        text = "<exception str() failed>"  # as in a traceback
+    return f"{type(error).__name__}: {text}" if is_fault(error) else text

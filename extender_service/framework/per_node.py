@@ -1,5 +1,6 @@
 """Base classes for plugins that look at one node at a time: simpler, and slower by a Python call for each node."""
 
+import logging
 from abc import abstractmethod
 from collections.abc import Iterator
 
@@ -10,32 +11,61 @@ from extender_service.cluster.state.node_info import NodeInfo
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.answer_checks import wrong_status
 from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.guard import RAISED, OutOfTimeError, is_fault, text_of
 from extender_service.framework.interface import Filter, Score
-from extender_service.framework.plugin_errors import PluginError
-from extender_service.framework.status import Rejections, Status
+from extender_service.framework.plugin_errors import NoTimeLeftError
+from extender_service.framework.status import Code, Rejections, Status
 from extender_service.kube.types.core import Pod
+
+log = logging.getLogger(__name__)
 
 
 class FilterNode(Filter):
     """A Filter that looks at one node at a time."""
 
+    # The kinds of exceptions that were logged: one is raised about thousands of nodes, for pod after pod.
+    _kinds_logged: frozenset[str] = frozenset()
+
     @abstractmethod
     def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        """Return why the pod may not go to this node, or None."""
+        """Return why the pod may not go to this node, or None.
+
+        An exception is an error of this node. It ends the cycle unless the node is not in question: `filter` gets such
+        nodes as well, among them those that other plugins have rejected.
+        """
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Call `filter_node` for every node, and keep each distinct status once."""
         numbers: dict[Status, int] = {}
         keys = np.zeros(len(nodes), np.int64)
         for position, node in _nodes(state, nodes):
-            status = self.filter_node(state, pod, node)
+            status = self._verdict_on(node, state, pod)
             if status is not None:
-                wrong = wrong_status(status)
-                if wrong is not None:
-                    raise PluginError(f"filter_node returned {wrong}")
                 keys[position] = numbers.setdefault(status, len(numbers) + 1)
         statuses = list(numbers)
         return Rejections(keys, lambda key: statuses[key - 1], may_be_errors=True) if statuses else None
+
+    def _verdict_on(self, node: NodeInfo, state: CycleState, pod: Pod) -> Status | None:
+        """Return what `filter_node` does, or its failure as an error. Raises NoTimeLeftError, OutOfTimeError."""
+        try:
+            status = self.filter_node(state, pod, node)
+        except (NoTimeLeftError, OutOfTimeError):
+            raise
+        except RAISED as error:
+            self._log_once(error, node)
+            return Status(Code.ERROR, (text_of(error),))
+        wrong = None if status is None else wrong_status(status)
+        return status if wrong is None else Status(Code.ERROR, (f"filter_node returned {wrong}",))
+
+    def _log_once(self, error: BaseException, node: NodeInfo) -> None:
+        kind = type(error).__name__
+        if is_fault(error) and kind not in self._kinds_logged:
+            self._kinds_logged |= {kind}
+            log.error(
+                "a plugin failed on a node; later failures of this kind are not logged",
+                exc_info=error,
+                extra={"plugin": self.name, "node": node.name, "kind": kind},
+            )
 
 
 class ScoreNode(Score):

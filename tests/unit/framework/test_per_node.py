@@ -1,4 +1,6 @@
-import re
+import asyncio
+import logging
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
@@ -8,6 +10,7 @@ from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.state.node_info import NodeInfo
 from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.guard import OutOfTimeError
 from extender_service.framework.handle import Handle
 from extender_service.framework.per_node import FilterNode, ScoreNode
 from extender_service.framework.plugin_errors import NoTimeLeftError, PluginError
@@ -54,6 +57,26 @@ def cluster() -> Cluster:
     for known_pod in (pod("a", "busy", "3500m"), pod("b", "free", "1"), pod("c", "free", "1"), pod("d", "gone", "1")):
         cluster.apply_pod(known_pod)
     return cluster
+
+
+def few_pods() -> FewPods:
+    known = cluster()
+    return FewPods(None, Handle(known, ClusterFile(known, [])))
+
+
+def statuses(plugin: FewPods, *names: str) -> list[Status]:
+    """What the plugin says of each of these nodes."""
+    known = cluster()
+    rejections = plugin.filter(CycleState(Pod()), Pod(), known.view(known.nodes.rows_named(names)))
+    assert rejections is not None
+    return [rejections.status_of(key) for key in rejections.keys.tolist()]
+
+
+def raising(error: BaseException) -> Callable[..., None]:
+    def raise_it(*_: object) -> None:
+        raise error
+
+    return raise_it
 
 
 def test_each_node_is_asked_about_and_keeps_its_own_reason() -> None:
@@ -115,11 +138,44 @@ def test_no_node_is_asked_about_when_time_is_up() -> None:
     ("answer", "says"),
     [("no", "str, not a Status or None"), (Status(Code.SUCCESS), "Status(Code.SUCCESS): return None")],
 )
-def test_an_answer_about_a_node_that_is_no_refusal_is_an_error(
+def test_an_answer_about_a_node_that_is_no_refusal_is_an_error_of_that_node(
     answer: object, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(FewPods, "filter_node", lambda *_: answer)
-    known = cluster()
-    plugin = FewPods(None, Handle(known, ClusterFile(known, [])))
-    with pytest.raises(PluginError, match=re.escape(f"filter_node returned {says}")):
-        plugin.filter(CycleState(Pod()), Pod(), known.view(None))
+    (error,) = statuses(few_pods(), "free")
+    assert error.code == Code.ERROR
+    assert error.message.startswith(f"filter_node returned {says}")
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (KeyError("driver"), "KeyError: 'driver'"),
+        (PluginError("no driver"), "no driver"),
+        # What the task of a plugin ended with that it runs in the background.
+        (asyncio.CancelledError("stopped"), "CancelledError: stopped"),
+    ],
+)
+def test_an_exception_about_a_node_is_an_error_of_that_node(
+    error: BaseException, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FewPods, "filter_node", raising(error))
+    assert statuses(few_pods(), "free", "busy") == 2 * [Status(Code.ERROR, (text,))]
+
+
+@pytest.mark.parametrize("error", [NoTimeLeftError(), OutOfTimeError("in a plugin that this one runs")])
+def test_no_other_node_is_asked_about_once_a_plugin_gives_up(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FewPods, "filter_node", raising(error))
+    with pytest.raises(type(error)):
+        statuses(few_pods(), "free")
+
+
+def test_a_kind_of_exception_is_logged_once_however_many_nodes_it_is_raised_about(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    plugin = few_pods()
+    for error in (KeyError("driver"), KeyError("disk"), PluginError("no driver"), ValueError("no number")):
+        monkeypatch.setattr(FewPods, "filter_node", raising(error))
+        statuses(plugin, "free", "busy")
+    logged = [(record.levelno, vars(record)["plugin"], vars(record)["kind"]) for record in caplog.records]
+    assert logged == [(logging.ERROR, "FewPods", "KeyError"), (logging.ERROR, "FewPods", "ValueError")]

@@ -8,9 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from extender_service.cluster.state.node_info import NodeInfo
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError, OutOfTimeError
-from extender_service.framework.interface import FilterAgain, PostFilter, PostFilterResult, PreEnqueue
+from extender_service.framework.interface import Filter, FilterAgain, PostFilter, PostFilterResult, PreEnqueue
+from extender_service.framework.per_node import FilterNode
 from extender_service.framework.plugin_errors import NoTimeLeftError, PluginError
 from extender_service.framework.profile import Profile
 from extender_service.framework.runtime import (
@@ -263,6 +265,38 @@ def test_an_error_on_a_node_that_was_rejected_before_does_not_count() -> None:
 def test_an_error_on_a_node_that_was_not_asked_for_does_not_count() -> None:
     decided = decision(make_profile(Stub("A", rejects={"other-0": BROKEN})), "a", "b", others=1)
     assert feasible(decided) == ["a", "b"]
+
+
+class FailsOn(FilterNode):
+    """Fails on one node."""
+
+    name = "FailsOn"
+
+    def __init__(self, node_name: str) -> None:
+        super().__init__(None, make_handle(stub_cluster()))
+        self._node_name = node_name
+
+    def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        if node.name == self._node_name:
+            raise KeyError("driver")
+        return None
+
+
+def filtering(*plugins: Filter) -> Profile:
+    return Profile("default-scheduler", {"filter": [(plugin, 1) for plugin in plugins]})
+
+
+def test_an_exception_about_a_node_that_was_rejected_before_does_not_count() -> None:
+    assert feasible(decision(filtering(Stub("A", rejects={"a": NO}), FailsOn("a")), "a", "b")) == ["b"]
+
+
+def test_an_exception_about_a_node_that_was_not_asked_for_does_not_count() -> None:
+    assert feasible(decision(filtering(FailsOn("other-0")), "a", "b", others=1)) == ["a", "b"]
+
+
+def test_an_exception_about_a_node_in_question_ends_the_cycle() -> None:
+    with pytest.raises(CycleError, match=r"""^running "FailsOn" filter plugin: KeyError: 'driver'$"""):
+        decision(filtering(Stub("A", rejects={"a": NO}), FailsOn("b")), "a", "b")
 
 
 def test_nodes_can_be_filtered_with_errors_as_verdicts() -> None:
