@@ -12,6 +12,8 @@ import numpy as np
 from extender_service.framework.status import Code, Rejections, Status
 
 _INT64 = np.dtype(np.int64)
+# `numbers.Integral` takes several times as long, which counts once for each node.
+_WHOLE_NUMBERS = (int, np.integer)
 
 
 def wrong_names(answer: object) -> str | None:
@@ -60,6 +62,12 @@ def wrong_scores(answer: object, nodes: int) -> str | None:
     if isinstance(answer, np.ndarray) and answer.dtype == _INT64 and answer.shape == (nodes,):
         return None
     return _instead(answer, f"{nodes} scores of int64")
+
+
+def wrong_score(answer: object) -> str | None:
+    """Check a score of one node. As in an array of scores, a bool is no number."""
+    is_right = isinstance(answer, _WHOLE_NUMBERS) and not isinstance(answer, bool)
+    return None if is_right else _instead(answer, "a whole number")
 
 
 def _instead(answer: object, wanted: str) -> str:

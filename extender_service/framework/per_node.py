@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.state.node_info import NodeInfo
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.framework.answer_checks import wrong_status
+from extender_service.framework.answer_checks import wrong_score, wrong_status
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import RAISED, OutOfTimeError, is_fault, text_of
 from extender_service.framework.interface import Filter, Score
-from extender_service.framework.plugin_errors import NoTimeLeftError
+from extender_service.framework.plugin_errors import NoTimeLeftError, PluginError
 from extender_service.framework.status import Code, Rejections, Status
 from extender_service.kube.types.core import Pod
 
@@ -79,7 +79,10 @@ class ScoreNode(Score):
         """Call `score_node` for every node."""
         scores = np.zeros(len(nodes), np.int64)
         for position, node in _nodes(state, nodes):
-            scores[position] = self.score_node(state, pod, node)
+            score = self.score_node(state, pod, node)
+            if (wrong := wrong_score(score)) is not None:
+                raise PluginError(f"score_node returned {wrong}")
+            scores[position] = score
         return scores
 
 

@@ -5,6 +5,7 @@ from extender_service.framework.answer_checks import (
     wrong_names,
     wrong_permit,
     wrong_rejections,
+    wrong_score,
     wrong_scores,
     wrong_status,
 )
@@ -17,6 +18,7 @@ def test_right_answers_are_taken() -> None:
     assert wrong_permit((None, 0)) is wrong_permit((Status(Code.WAIT), np.int64(5))) is None
     assert wrong_rejections(Rejections.where(np.array([True, False]), unschedulable("no")), 2) is None
     assert wrong_scores(np.array([1, 2]), 2) is None
+    assert wrong_score(7) is wrong_score(np.int64(7)) is None
 
 
 @pytest.mark.parametrize(
@@ -55,6 +57,9 @@ def test_right_answers_are_taken() -> None:
         (wrong_scores([1, 2], 2), "list, not 2 scores of int64"),
         (wrong_scores(np.array([0.5, 1.0]), 2), "an array (2,) of float64, not 2 scores of int64"),
         (wrong_scores(np.array([1]), 2), "an array (1,) of int64, not 2 scores of int64"),
+        (wrong_score(0.93), "float, not a whole number"),
+        (wrong_score(np.float64(7)), "float64, not a whole number"),
+        (wrong_score(True), "bool, not a whole number"),
     ],
 )
 def test_other_answers_are_told_with_what_was_wanted(wrong: str | None, text: str) -> None:

@@ -10,10 +10,11 @@ from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.state.node_info import NodeInfo
 from extender_service.framework.cycle_state import CycleState
-from extender_service.framework.guard import OutOfTimeError
+from extender_service.framework.guard import CycleError, OutOfTimeError
 from extender_service.framework.handle import Handle
 from extender_service.framework.per_node import FilterNode, ScoreNode
 from extender_service.framework.plugin_errors import NoTimeLeftError, PluginError
+from extender_service.framework.runtime import scores_of
 from extender_service.framework.status import Code, Status, unschedulable
 from extender_service.kube.types.core import (
     Container,
@@ -179,3 +180,14 @@ def test_a_kind_of_exception_is_logged_once_however_many_nodes_it_is_raised_abou
         statuses(plugin, "free", "busy")
     logged = [(record.levelno, vars(record)["plugin"], vars(record)["kind"]) for record in caplog.records]
     assert logged == [(logging.ERROR, "FewPods", "KeyError"), (logging.ERROR, "FewPods", "ValueError")]
+
+
+@pytest.mark.parametrize(("answer", "says"), [(0.93, "float"), (True, "bool"), (None, "NoneType")])
+def test_a_score_that_is_no_whole_number_is_an_error_of_the_plugin(
+    answer: object, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FewPods, "score_node", lambda *_: answer)
+    with pytest.raises(CycleError) as raised:
+        scores_of([few_pods()], CycleState(Pod()), Pod(), cluster().view(None))
+    failed = 'running Score plugins: plugin "FewPods" failed with'
+    assert str(raised.value) == f"{failed}: score_node returned {says}, not a whole number"
