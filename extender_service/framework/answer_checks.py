@@ -9,6 +9,7 @@ from numbers import Real
 
 import numpy as np
 
+from extender_service.framework.interface import PostFilterResult
 from extender_service.framework.status import Code, Rejections, Status
 
 _INT64 = np.dtype(np.int64)
@@ -26,12 +27,6 @@ def wrong_status(answer: object) -> str | None:
     """Check an answer of an extension point that returns a status if it refuses, waits or skips."""
     if not isinstance(answer, Status):
         return _instead(answer, "a Status or None")
-    code: object = answer.code
-    if not isinstance(code, Code):
-        return f"a Status whose code is {_instead(code, 'a Code')}"
-    reasons: object = answer.reasons
-    if not isinstance(reasons, tuple) or (reasons and not all(isinstance(reason, str) for reason in reasons)):
-        return f"a Status whose reasons are {reasons!r}, not a tuple of texts"
     # In Go, plugins may return it instead of nil.
     return "Status(Code.SUCCESS): return None instead" if answer.code == Code.SUCCESS else None
 
@@ -45,6 +40,14 @@ def wrong_permit(answer: object) -> str | None:
             return None if status is None else wrong_status(status)
         case _:
             return _instead(answer, "a Status or None, and seconds")
+
+
+def wrong_post_filter(answer: object) -> str | None:
+    """Check an answer of PostFilter."""
+    if not isinstance(answer, PostFilterResult):
+        return _instead(answer, "a PostFilterResult")
+    status: object = answer.status
+    return None if isinstance(status, Status) else f"a PostFilterResult whose status is {_instead(status, 'a Status')}"
 
 
 def wrong_rejections(answer: object, nodes: int) -> str | None:

@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 from extender_service.cluster.state.nominated_columns import Nominated
 from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.framework.answer_checks import wrong_names, wrong_rejections, wrong_scores, wrong_status
+from extender_service.framework.answer_checks import (
+    wrong_names,
+    wrong_post_filter,
+    wrong_rejections,
+    wrong_scores,
+    wrong_status,
+)
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError, call, guarded, require_answer, require_time, running
 from extender_service.framework.interface import (
@@ -356,6 +362,7 @@ def run_post_filter(
     for plugin in profile.post_filter:
         again = FilteringAgain(profile, state, pod, nominated)
         result = call(state, plugin, "PostFilter", plugin.post_filter, state, pod, verdicts, again)
+        require_answer(plugin, "PostFilter", wrong_post_filter(result))
         if result.status.code == Code.SUCCESS:
             return result
         if result.status.code != Code.UNSCHEDULABLE:

@@ -29,11 +29,23 @@ _LABELS = {code: "".join(word.capitalize() for word in code.name.split("_")) for
 
 
 class Status(msgspec.Struct, frozen=True):
-    """framework.Status: a code, the reasons for it, and the plugin that gave it ("" for the framework itself)."""
+    """framework.Status: a code, the reasons for it, and the plugin that gave it ("" for the framework itself).
+
+    Construction raises TypeError for anything but a code and a tuple of texts, so that the error comes from the plugin
+    that made the mistake. A text would pass for a tuple of its letters.
+    """
 
     code: Code
     reasons: tuple[str, ...] = ()
     plugin: str = ""
+
+    def __post_init__(self) -> None:
+        code: object = self.code
+        reasons: object = self.reasons
+        if not isinstance(code, Code):
+            raise TypeError(f"the code of a Status must be a Code, not {code!r}")
+        if not isinstance(reasons, tuple) or (reasons and not all(isinstance(reason, str) for reason in reasons)):
+            raise TypeError(f"the reasons of a Status must be a tuple of texts, not {reasons!r}")
 
     @property
     def message(self) -> str:

@@ -36,6 +36,10 @@ from tests.support.stub_plugins import POD, Stub, fails, make_handle, make_profi
 NO = unschedulable("no")
 NEVER = unresolvable("never")
 BROKEN = Status(Code.ERROR, ("out of order",))
+# What a Status takes for no reasons.
+NO_TUPLE: Any = "no licence"
+NO_TEXT: Any = ["no licence"]
+NOT_REASONS = "the reasons of a Status must be a tuple of texts"
 INVALID_SCORE = (
     'applying score defaultWeights on Score plugins: plugin "A" returns an invalid score {}, it should in the range of '
     "[0, 100] after normalizing"
@@ -160,6 +164,18 @@ class WordlessError(Exception):
             'running "A" filter plugin: WordlessError: <exception str() failed>',
         ),
         (Stub("A", rejects={"b": BROKEN}), 'running "A" filter plugin: out of order'),
+        (
+            Stub("A", pre_filter=lambda: Status(Code.UNSCHEDULABLE, NO_TUPLE)),
+            f"running PreFilter plugin \"A\": TypeError: {NOT_REASONS}, not 'no licence'",
+        ),
+        (
+            Stub("A", pre_filter=lambda: unschedulable(NO_TEXT)),
+            f"running PreFilter plugin \"A\": TypeError: {NOT_REASONS}, not (['no licence'],)",
+        ),
+        (
+            Stub("A", rejects=lambda: {"a": Status(Code.UNSCHEDULABLE, NO_TUPLE)}),
+            f"running \"A\" filter plugin: TypeError: {NOT_REASONS}, not 'no licence'",
+        ),
         (Stub("A", pre_score=BROKEN), 'running PreScore plugin "A": out of order'),
         (Stub("A", pre_score=NO), 'running PreScore plugin "A": no'),
         (Stub("A", pre_score=fails(PluginError("as told"))), 'running PreScore plugin "A": as told'),
@@ -463,10 +479,23 @@ def post_filter(profile: Profile, state: CycleState) -> None:
     run_post_filter(profile, state, POD, Verdicts(view, np.ones(1, np.bool_)))
 
 
+def preempting() -> Profile:
+    return Profile("default-scheduler", {"postFilter": [(Preempts(None, make_handle(stub_cluster())), 1)]})
+
+
 def test_a_post_filter_that_raises_is_an_error_with_its_name() -> None:
-    profile = Profile("default-scheduler", {"postFilter": [(Preempts(None, make_handle(stub_cluster())), 1)]})
     with pytest.raises(CycleError, match=r'^running PostFilter plugin "Preempts": ZeroDivisionError: oops$'):
-        post_filter(profile, CycleState(POD))
+        post_filter(preempting(), CycleState(POD))
+
+
+@pytest.mark.parametrize(("answer", "kind"), [(None, "NoneType"), (NO, "Status")])
+def test_a_post_filter_that_returns_no_result_is_an_error_with_its_name(
+    answer: object, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Preempts, "post_filter", lambda *_: answer)
+    with pytest.raises(CycleError) as raised:
+        post_filter(preempting(), CycleState(POD))
+    assert str(raised.value) == f'running PostFilter plugin "Preempts": it returned {kind}, not a PostFilterResult'
 
 
 class Remembers(PostFilter):

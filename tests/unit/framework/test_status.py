@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -38,6 +40,23 @@ def test_rejections_are_no_errors(code: Code) -> None:
 def test_a_status_is_given_by_a_plugin() -> None:
     given_by = NO.given_by("NodePorts")
     assert (given_by.code, given_by.reasons, given_by.plugin) == (NO.code, NO.reasons, "NodePorts")
+
+
+@pytest.mark.parametrize(
+    ("code", "reasons", "says"),
+    [
+        ("no", (), "the code of a Status must be a Code, not 'no'"),
+        (Code.UNSCHEDULABLE, "no", "the reasons of a Status must be a tuple of texts, not 'no'"),
+        (Code.UNSCHEDULABLE, ["no"], "the reasons of a Status must be a tuple of texts, not ['no']"),
+        (Code.UNSCHEDULABLE, (1,), "the reasons of a Status must be a tuple of texts, not (1,)"),
+    ],
+)
+def test_a_status_cannot_be_made_of_anything_but_a_code_and_a_tuple_of_texts(
+    code: Any, reasons: Any, says: str
+) -> None:
+    with pytest.raises(TypeError) as raised:
+        Status(code, reasons)
+    assert str(raised.value) == says
 
 
 def test_one_status_for_the_marked_nodes() -> None:
