@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from extender_service.framework.cycle_state import CycleState
-from extender_service.framework.interface import Plugin
+from extender_service.framework.interface import Plugin, PostFilterResult
 from extender_service.framework.plugin_errors import NoTimeLeftError, PluginError
 from extender_service.framework.status import Code, Status
 from extender_service.kube.api_errors import KubeError
@@ -86,10 +86,16 @@ def call(state: CycleState, plugin: Plugin, point: str, method: Callable[..., T]
     code = Code.ERROR
     try:
         answer = guarded(plugin, point, method, *args)
-        code = answer.code if isinstance(answer, Status) else Code.SUCCESS
+        code = _code_of(answer)
         return answer
     finally:
         recorder.record_plugin(plugin.name, point, code.label, state.clock() - started)
+
+
+def _code_of(answer: object) -> Code:
+    """Return the code under which an answer of a plugin is recorded."""
+    status = answer.status if isinstance(answer, PostFilterResult) else answer
+    return status.code if isinstance(status, Status) else Code.SUCCESS
 
 
 def guarded(plugin: Plugin, point: str, method: Callable[..., T], *args: object) -> T:

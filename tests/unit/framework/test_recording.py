@@ -10,11 +10,20 @@ from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
 from extender_service.framework.handle import Handle
-from extender_service.framework.interface import Filter, PreEnqueue, PreFilter, Score
+from extender_service.framework.interface import (
+    Filter,
+    FilterAgain,
+    PostFilter,
+    PostFilterResult,
+    PreEnqueue,
+    PreFilter,
+    Score,
+)
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.profile import Profile
-from extender_service.framework.runtime import run_pre_enqueue
+from extender_service.framework.runtime import run_post_filter, run_pre_enqueue
 from extender_service.framework.status import SKIP, Status, unschedulable
+from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.types.core import Node, ObjectMeta, Pod
 from extender_service.scheduling.asked_nodes import AllNodes
 from extender_service.scheduling.decision import decide
@@ -133,6 +142,26 @@ def test_the_plugins_of_a_sampled_decision_are_told_one_by_one() -> None:
 def test_a_plugin_is_told_with_the_status_that_it_gave() -> None:
     assert decided(Sampled(), answer=SKIP).plugins[0] == ("Plugin", "PreFilter", "Skip")
     assert decided(Sampled(), error=RuntimeError("broken")).plugins[1] == ("Plugin", "Filter", "Error")
+
+
+class MakesNoRoom(PostFilter):
+    name: ClassVar[str] = "MakesNoRoom"
+
+    def post_filter(
+        self, state: CycleState, pod: Pod, verdicts: Verdicts, filter_again: FilterAgain
+    ) -> PostFilterResult:
+        return PostFilterResult(unschedulable("no room"))
+
+
+def test_a_post_filter_is_told_with_the_status_of_its_result() -> None:
+    cluster = Cluster()
+    plugin = MakesNoRoom(None, Handle(cluster, ClusterFile(cluster, [])))
+    profile = Profile("default-scheduler", {"postFilter": [(plugin, 1)]}, clock=Clock(), random=Sampled())
+    profile.recorder = recorder = Recorder()
+    view = cluster.view(None)
+    run_post_filter(profile, profile.new_state(Pod()), Pod(), Verdicts(view, view.exists))
+    assert recorder.plugins == [("MakesNoRoom", "PostFilter", "Unschedulable")]
+    assert recorder.points == [("PostFilter", "Unschedulable")]
 
 
 def test_a_tenth_of_all_decisions_is_sampled() -> None:
