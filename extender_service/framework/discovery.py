@@ -2,11 +2,11 @@
 
 import importlib
 import inspect
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, NamedTuple
 
-from extender_service.framework.interface import Plugin, extension_points
+from extender_service.framework.interface import EXTENSION_POINTS, Plugin, extension_points
 
 GROUP = "extender_service.plugins"
 
@@ -76,4 +76,20 @@ def _checked(plugin: Any, origin: str) -> type[Plugin]:
     if inspect.isabstract(plugin):
         missing = ", ".join(sorted(plugin.__abstractmethods__))
         raise PluginLoadError(f"{origin} is not complete: it lacks {missing}")
+    for name, is_async in _methods(plugin):
+        if inspect.iscoroutinefunction(getattr(plugin, name)) != is_async:
+            raise PluginLoadError(f"{origin}: {name} must {'be' if is_async else 'not be'} `async def`")
     return plugin
+
+
+def _methods(plugin: type[Plugin]) -> Iterator[tuple[str, bool]]:
+    """Iterate over the methods that the plugin has from its extension points, and whether the service awaits each.
+
+    A coroutine that is not awaited does nothing.
+    """
+    points: list[type[Plugin]] = [Plugin, *EXTENSION_POINTS.values()]
+    for point in points:
+        if issubclass(plugin, point):
+            for name, method in vars(point).items():
+                if inspect.isfunction(method):
+                    yield name, inspect.iscoroutinefunction(method)

@@ -9,7 +9,7 @@ from extender_service.framework.discovery import PluginLoadError, discover_plugi
 from tests.support.installed_package import install
 
 MODULE = """
-from extender_service.framework.interface import Filter, Plugin
+from extender_service.framework.interface import Bind, Filter, Plugin, PostBind, PreBind, Reserve
 
 class Good(Filter):
     name = "Good"
@@ -23,6 +23,28 @@ class Incomplete(Filter):
 
 class Idle(Plugin):
     name = "Idle"
+
+class Awaited(PostBind):
+    name = "Awaited"
+    async def post_bind(self, state, pod, node_name): pass
+
+class AwaitedUnreserve(Reserve):
+    name = "AwaitedUnreserve"
+    def reserve(self, state, pod, node_name): return None
+    async def unreserve(self, state, pod, node_name): pass
+
+class AwaitedHint(Good):
+    name = "AwaitedHint"
+    async def queueing_hint(self, event, pod, old, new): return None
+
+class NotAwaited(PreBind):
+    name = "NotAwaited"
+    def pre_bind(self, state, pod, node_name): return None
+
+class Binds(Bind, PreBind):
+    name = "Binds"
+    async def pre_bind(self, state, pod, node_name): return None
+    async def bind(self, state, pod, node_name): return None
 
 number = 1
 """
@@ -38,6 +60,10 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def test_a_plugin_is_loaded_by_module_and_class(module: str) -> None:
     assert [plugin.name for plugin in discover_plugins([f"{module}:Good"]).plugins] == ["Good"]
+
+
+def test_a_plugin_whose_pre_bind_and_bind_are_async_is_loaded(module: str) -> None:
+    assert [plugin.name for plugin in discover_plugins([f"{module}:Binds"]).plugins] == ["Binds"]
 
 
 def test_a_plugin_of_an_installed_package_is_found_once_even_if_it_is_also_named(module: str, tmp_path: Path) -> None:
@@ -77,6 +103,10 @@ def test_a_broken_entry_point_is_named_by_its_package_and_keeps_no_other_plugin_
         ("users_plugins:Nameless", "users_plugins:Nameless has no name"),
         ("users_plugins:Incomplete", "users_plugins:Incomplete is not complete: it lacks filter"),
         ("users_plugins:Idle", "users_plugins:Idle serves no extension point"),
+        ("users_plugins:Awaited", "users_plugins:Awaited: post_bind must not be `async def`"),
+        ("users_plugins:AwaitedUnreserve", "users_plugins:AwaitedUnreserve: unreserve must not be `async def`"),
+        ("users_plugins:AwaitedHint", "users_plugins:AwaitedHint: queueing_hint must not be `async def`"),
+        ("users_plugins:NotAwaited", "users_plugins:NotAwaited: pre_bind must be `async def`"),
     ],
 )
 def test_what_is_wrong_with_a_plugin_is_said_in_one_line(module: str, reference: str, problem: str) -> None:
