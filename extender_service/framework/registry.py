@@ -4,8 +4,9 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
+from extender_service.config.args import PluginArgs
 from extender_service.config.effective_plugins import EffectivePlugins, effective_profiles
 from extender_service.config.problems import ConfigError, Problem
 from extender_service.config.reading import problems_of
@@ -119,12 +120,18 @@ def _made(plugin: type[Plugin], profile: KubeSchedulerProfile, handle: Handle) -
 def _args(plugin: type[Plugin], profile: KubeSchedulerProfile) -> Any:
     """Return a plugin's arguments as its `args_type`; without one, as in the file. Raises ConfigError."""
     given = profile.args(plugin.name)
-    if plugin.args_type is None or isinstance(given, plugin.args_type):
+    # Those of in-tree plugins have been read with the file.
+    if plugin.args_type is None or isinstance(given, PluginArgs):
         return given
     try:
         return TypeAdapter(plugin.args_type).validate_python({} if given is None else given)
     except ValidationError as error:
         where = f"profile {profile.scheduler_name}: pluginConfig of {plugin.name}: args"
-        raise ConfigError(
-            Problem(f"{where}.{path}" if path else where, message) for path, message in problems_of(error)
-        ) from None
+        raise ConfigError(Problem(_joined(where, path), message) for path, message in problems_of(error)) from None
+    except PydanticUserError as error:
+        where = f"profile {profile.scheduler_name}: plugin {plugin.name}"
+        raise ConfigError([Problem(where, f"args_type: {error.message.splitlines()[0]}")]) from error
+
+
+def _joined(path: str, inner: str) -> str:
+    return f"{path}{inner}" if not inner or inner.startswith("[") else f"{path}.{inner}"

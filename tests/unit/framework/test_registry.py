@@ -1,9 +1,11 @@
+import re
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field
+from typing_extensions import TypedDict  # the one of `typing`, pydantic reads from Python 3.12 on
 
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
@@ -149,6 +151,46 @@ def test_arguments_are_of_the_type_that_the_plugin_declares() -> None:
     assert profiles(Registry([Limited, *NEEDED]), of)["default-scheduler"].filter[0].args == Limits()
     with pytest.raises(ConfigError, match=r"pluginConfig of Limited: args\.limit"):
         args_of("{limit: many}")
+
+
+class Budget(TypedDict):
+    limit: int
+
+
+class Unreadable:
+    """No type that pydantic reads."""
+
+
+@pytest.mark.parametrize(
+    ("args_type", "args", "read"),
+    [
+        (dict[str, int], "{limit: 5}", {"limit": 5}),
+        (list[str], "[a, b]", ["a", "b"]),
+        (Budget, "{limit: 5}", {"limit": 5}),
+    ],
+)
+def test_arguments_may_be_of_any_type_that_pydantic_reads(
+    args_type: Any, args: str, read: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Limited, "args_type", args_type)
+    assert args_of(args) == read
+
+
+@pytest.mark.parametrize(
+    ("args_type", "args", "says"),
+    [
+        (dict[str, int], "{limit: many}", "pluginConfig of Limited: args.limit: Invalid value: "),
+        (list[int], "[1, many]", "pluginConfig of Limited: args[1]: Invalid value: "),
+        (Budget, "{}", "pluginConfig of Limited: args.limit: "),
+        (Unreadable, "{}", "plugin Limited: args_type: Unable to generate pydantic-core schema for "),
+    ],
+)
+def test_what_such_a_type_does_not_take_is_told_with_the_plugin(
+    args_type: Any, args: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Limited, "args_type", args_type)
+    with pytest.raises(ConfigError, match=re.escape(f"profile default-scheduler: {says}")):
+        args_of(args)
 
 
 def problems(sized: str, resized: str) -> list[str]:
