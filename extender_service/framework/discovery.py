@@ -40,6 +40,11 @@ def discover_plugins(references: Iterable[str]) -> Discovered:
     return Discovered(list(found), broken)
 
 
+def in_one_line(error: Exception) -> str:
+    """Return the type and the text of what a user's code has raised."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
 def _load_entry_point(entry_point: EntryPoint) -> type[Plugin]:
     origin = f"entry point {entry_point.name} = {entry_point.value}"
     if entry_point.dist is not None:
@@ -48,8 +53,7 @@ def _load_entry_point(entry_point: EntryPoint) -> type[Plugin]:
         plugin = entry_point.load()
     except Exception as error:
         # This runs the module, which may raise anything; the error has to name its package.
-        reason = " ".join(str(error).split())
-        raise PluginLoadError(f"{origin}: {type(error).__name__}: {reason}") from error
+        raise PluginLoadError(f"{origin}: {in_one_line(error)}") from error
     return _checked(plugin, origin)
 
 
@@ -61,6 +65,8 @@ def _load(reference: str) -> type[Plugin]:
         module = importlib.import_module(module_name)
     except ImportError as error:
         raise PluginLoadError(f"{reference}: {error}; is it installed, or its folder on PYTHONPATH?") from error
+    except Exception as error:
+        raise PluginLoadError(f"{reference}: {in_one_line(error)}") from error
     if not hasattr(module, class_name):
         raise PluginLoadError(f"{reference}: module {module_name} has no {class_name}")
     return _checked(getattr(module, class_name), reference)

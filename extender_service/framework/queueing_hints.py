@@ -95,8 +95,8 @@ def queueing_hints(
     return hints
 
 
-def check_retry_on(plugin: Plugin) -> None:
-    """Raise RetryOnError unless a plugin's `retry_on` is a sequence of events that can happen."""
+def check_retry_on(plugin: Plugin | type[Plugin]) -> None:
+    """Raise RetryOnError unless the `retry_on` of a plugin or its class is a sequence of events that can happen."""
     events: object = plugin.retry_on
     if isinstance(events, ClusterEvent | str) or not isinstance(events, Sequence):
         raise RetryOnError(

@@ -1,7 +1,7 @@
 """Plugins by name, and the profiles that a configuration builds from them."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
@@ -12,7 +12,7 @@ from extender_service.config.problems import ConfigError, Problem
 from extender_service.config.reading import problems_of
 from extender_service.config.rules import DEFAULT_RULES, Rules
 from extender_service.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
-from extender_service.framework.discovery import PluginLoadError
+from extender_service.framework.discovery import PluginLoadError, in_one_line
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Plugin
 from extender_service.framework.profile import Profile
@@ -56,10 +56,7 @@ class Registry:
         for profile in config.profiles:
             enabled = _enabled(effective[profile.scheduler_name])
             for plugin in (plugin for name, plugin in self._plugins.items() if name in enabled):
-                try:
-                    _args(plugin, profile)
-                except ConfigError as error:
-                    problems += error.problems
+                problems += _problems(plugin, profile)
         if problems:
             raise ConfigError(problems)
 
@@ -107,14 +104,34 @@ def _made(plugin: type[Plugin], profile: KubeSchedulerProfile, handle: Handle) -
     try:
         made = plugin(args, handle)
     except ValueError as error:
-        where = f"profile {profile.scheduler_name}: pluginConfig of {plugin.name}: args"
-        raise ConfigError([Problem(where, str(error))]) from error
-    try:
-        check_retry_on(made)
-    except RetryOnError as error:
-        where = f"profile {profile.scheduler_name}: plugin {plugin.name}"
-        raise ConfigError([Problem(where, str(error))]) from error
+        raise ConfigError([Problem(_args_of(plugin, profile), str(error))]) from error
+    except Exception as error:
+        log.exception("a plugin cannot be constructed", extra={"plugin": plugin.name})
+        raise ConfigError([Problem(_named(plugin, profile), in_one_line(error))]) from error
+    _check_retry_on(made, profile)
     return made
+
+
+def _problems(plugin: type[Plugin], profile: KubeSchedulerProfile) -> Iterator[Problem]:
+    """Yield what is wrong with a plugin's arguments and with its class."""
+    for check in (_args, _check_class):
+        try:
+            check(plugin, profile)
+        except ConfigError as error:
+            yield from error.problems
+
+
+def _check_class(plugin: type[Plugin], profile: KubeSchedulerProfile) -> None:
+    """Check what of `retry_on` is known without an object of the class: all, unless it is a property."""
+    if not hasattr(plugin.retry_on, "__get__"):
+        _check_retry_on(plugin, profile)
+
+
+def _check_retry_on(plugin: Plugin | type[Plugin], profile: KubeSchedulerProfile) -> None:
+    try:
+        check_retry_on(plugin)
+    except RetryOnError as error:
+        raise ConfigError([Problem(_named(plugin, profile), str(error))]) from error
 
 
 def _args(plugin: type[Plugin], profile: KubeSchedulerProfile) -> Any:
@@ -126,11 +143,18 @@ def _args(plugin: type[Plugin], profile: KubeSchedulerProfile) -> Any:
     try:
         return TypeAdapter(plugin.args_type).validate_python({} if given is None else given)
     except ValidationError as error:
-        where = f"profile {profile.scheduler_name}: pluginConfig of {plugin.name}: args"
+        where = _args_of(plugin, profile)
         raise ConfigError(Problem(_joined(where, path), message) for path, message in problems_of(error)) from None
     except PydanticUserError as error:
-        where = f"profile {profile.scheduler_name}: plugin {plugin.name}"
-        raise ConfigError([Problem(where, f"args_type: {error.message.splitlines()[0]}")]) from error
+        raise ConfigError([Problem(_named(plugin, profile), f"args_type: {error.message.splitlines()[0]}")]) from error
+
+
+def _named(plugin: Plugin | type[Plugin], profile: KubeSchedulerProfile) -> str:
+    return f"profile {profile.scheduler_name}: plugin {plugin.name}"
+
+
+def _args_of(plugin: type[Plugin], profile: KubeSchedulerProfile) -> str:
+    return f"profile {profile.scheduler_name}: pluginConfig of {plugin.name}: args"
 
 
 def _joined(path: str, inner: str) -> str:

@@ -53,6 +53,8 @@ number = 1
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     (tmp_path / "users_plugins.py").write_text(MODULE)
+    (tmp_path / "failing_plugins.py").write_text("raise RuntimeError('no GPU\\n here')\n")
+    (tmp_path / "garbled_plugins.py").write_text("class\n")
     monkeypatch.syspath_prepend(tmp_path)
     yield "users_plugins"
     sys.modules.pop("users_plugins", None)
@@ -84,7 +86,6 @@ def test_a_plugin_of_an_installed_package_is_found_once_even_if_it_is_also_named
 def test_a_broken_entry_point_is_named_by_its_package_and_keeps_no_other_plugin_away(
     module: str, tmp_path: Path, value: str, reason: str
 ) -> None:
-    (tmp_path / "failing_plugins.py").write_text("raise RuntimeError('no GPU\\n here')\n")
     install(tmp_path, "sample-plugins", bad=value, good=f"{module}:Good")
     plugins, [broken] = discover_plugins([])
     assert [plugin.name for plugin in plugins] == ["Good"]
@@ -98,6 +99,8 @@ def test_a_broken_entry_point_is_named_by_its_package_and_keeps_no_other_plugin_
     [
         ("Good", "'Good' is not a plugin: give package.module:Class"),
         ("no_such_module:Good", "No module named 'no_such_module'"),
+        ("failing_plugins:Plugin", "failing_plugins:Plugin: RuntimeError: no GPU here"),
+        ("garbled_plugins:Plugin", "garbled_plugins:Plugin: SyntaxError: invalid syntax (garbled_plugins.py, line 1)"),
         ("users_plugins:Missing", "module users_plugins has no Missing"),
         ("users_plugins:number", "users_plugins:number is not a plugin: it must be a class"),
         ("users_plugins:Nameless", "users_plugins:Nameless has no name"),

@@ -1,4 +1,5 @@
 import re
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -224,13 +225,45 @@ def test_what_a_plugin_itself_finds_wrong_with_its_arguments_is_an_error_of_the_
         profiles(Registry([Even, *NEEDED]), only(filter="{name: Even}"))
 
 
+def test_whatever_a_constructor_raises_is_an_error_of_the_plugin(caplog: pytest.LogCaptureFixture) -> None:
+    class Careless(Both):
+        name: ClassVar[str] = "Careless"
+
+        def __init__(self, args: Any, handle: Handle) -> None:
+            super().__init__(args["url"], handle)
+
+    says = r"^profile default-scheduler: plugin Careless: TypeError: 'NoneType' object is not subscriptable$"
+    with pytest.raises(ConfigError, match=says):
+        profiles(Registry([Careless, *NEEDED]), only(filter="{name: Careless}"))
+    (record,) = caplog.records
+    assert record.exc_info is not None
+
+
 def test_a_retry_on_that_means_nothing_is_an_error_of_the_plugin() -> None:
     class Late(Both):
         name: ClassVar[str] = "Late"
         retry_on = (ClusterEvent("Nodes", ActionType.ADD),)
 
-    with pytest.raises(ConfigError, match=r"^profile default-scheduler: plugin Late: retry_on\[0\].resource must be "):
-        profiles(Registry([Late, *NEEDED]), only(filter="{name: Late}"))
+    registry = Registry([Late, *NEEDED])
+    for attempt in (registry.check, lambda wrong: registry.profiles(wrong, make_handle(Cluster()))):
+        with pytest.raises(
+            ConfigError, match=r"^profile default-scheduler: plugin Late: retry_on\[0\].resource must be "
+        ):
+            attempt(config(only(filter="{name: Late}")))
+
+
+def test_a_retry_on_that_only_an_object_knows_is_read_of_the_object() -> None:
+    class Late(Both):
+        name: ClassVar[str] = "Late"
+
+        @property
+        def retry_on(self) -> Sequence[ClusterEvent]:  # type: ignore[override]
+            return [ClusterEvent("Nodes", ActionType.ADD)]
+
+    registry = Registry([Late, *NEEDED])
+    registry.check(config(only(filter="{name: Late}")))
+    with pytest.raises(ConfigError, match="plugin Late: retry_on"):
+        profiles(registry, only(filter="{name: Late}"))
 
 
 def test_two_plugins_cannot_have_one_name() -> None:
