@@ -258,7 +258,7 @@ class BindingCycle:
                 if isinstance(status, Status) and status.code == Code.SKIP:
                     run.code = Code.SKIP
                     continue
-                _require_none(plugin, "Bind", status)
+                _require_none(plugin, "Bind", status, waits=False)
                 return
         raise CycleError("no Bind plugin took the pod")
 

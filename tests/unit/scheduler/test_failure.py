@@ -6,7 +6,7 @@ import pytest
 
 from extender_service.config.rules import rules_of
 from extender_service.framework.cycle_state import CycleState
-from extender_service.framework.interface import PreBind
+from extender_service.framework.interface import Bind, PreBind
 from extender_service.framework.status import Status, unschedulable
 from extender_service.kube.types.core import Pod
 from tests.support.clusters.scheduler_world import SchedulerWorld
@@ -15,13 +15,31 @@ from tests.support.objects import make_node, make_pod
 from tests.support.stub_plugins import make_handle, stub_cluster
 
 
-class Closed(PreBind):
+class Closed(PreBind, Bind):
     """Rejects every pod."""
 
     name: ClassVar[str] = "Closed"
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         return unschedulable("closed today")
+
+    async def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return unschedulable("closed today")
+
+
+async def failed(minor: int, point: str, plugin: type[PreBind]) -> tuple[SchedulerWorld, str]:
+    """A world in which a plugin has kept a pod from being bound, and the reason of its condition."""
+    world = SchedulerWorld(
+        make_node("a"), plugins={point: [(plugin(None, make_handle(stub_cluster())), 0)]}, rules=rules_of(minor)
+    )
+    pod = make_pod("p")
+    world.create(pod)
+    world.attempt()
+    await world.scheduler.close()
+    [condition] = world.api.written[-1][2]["status"]["conditions"]
+    assert [event.note for event in world.events] == [condition["message"]]
+    assert world.place_of(pod) == ""
+    return world, condition["reason"]
 
 
 @pytest.mark.parametrize(
@@ -37,15 +55,12 @@ class Closed(PreBind):
 async def test_a_pod_that_pre_bind_rejects_waits_for_its_backoff_alone_from_1_33_on(
     minor: int, note: str, queue: str
 ) -> None:
-    closed = Closed(None, make_handle(stub_cluster()))
-    world, pod = (
-        SchedulerWorld(make_node("a"), plugins={"preBind": [(closed, 0)]}, rules=rules_of(minor)),
-        make_pod("p"),
-    )
-    world.create(pod)
-    world.attempt()
-    await world.scheduler.close()
-    assert [event.note for event in world.events] == [note]
-    [condition] = world.api.written[-1][2]["status"]["conditions"]
-    assert (condition["reason"], condition["message"]) == ("Unschedulable", note)
-    assert (world.where(), world.place_of(pod)) == ({queue: 1}, "")
+    world, reason = await failed(minor, "preBind", Closed)
+    assert (reason, world.events[0].note, world.where()) == ("Unschedulable", note, {queue: 1})
+
+
+@pytest.mark.parametrize("minor", [31, 37])
+@in_event_loop
+async def test_a_pod_that_bind_rejects_waits_for_its_backoff_alone(minor: int) -> None:
+    world, reason = await failed(minor, "bind", Closed)
+    assert (reason, world.events[0].note, world.where()) == ("Unschedulable", "closed today", {"backoff": 1})
