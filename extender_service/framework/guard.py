@@ -38,6 +38,15 @@ class RejectedError(CycleError):
         self.waits = waits
 
 
+class RequestFailedError(CycleError):
+    """A request of a plugin to the API server failed: `error` says how, and `doing` which plugin ran."""
+
+    def __init__(self, doing: str, error: KubeError) -> None:
+        super().__init__(f"{doing}: {error}")
+        self.doing = doing
+        self.error = error
+
+
 class OutOfTimeError(CycleError):
     """The decision took longer than the caller waits; the text names the plugin that ran, or that was next."""
 

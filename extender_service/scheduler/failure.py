@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from extender_service.framework.guard import CycleError, RejectedError
+from extender_service.framework.guard import CycleError, RejectedError, RequestFailedError
 from extender_service.kube.api_errors import ApiError, KubeError
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.scheduler.fit_error import FitError, rejected_on_one_node
@@ -43,6 +43,8 @@ class Failure(msgspec.Struct, frozen=True):
             if not cause.waits:
                 return cls(cause.status.message, UNSCHEDULABLE)
             return cls.unfit(rejected_on_one_node(cause.status), nomination="")
+        if isinstance(cause, RequestFailedError):
+            return cls(f"{cause.doing}: {words(cause.error)}", SCHEDULER_ERROR)
         if isinstance(cause, KubeError):
             doing = getattr(cause, "__notes__", [])  # which plugin ran
             return cls(": ".join([*doing, words(cause)]), SCHEDULER_ERROR)

@@ -13,6 +13,7 @@ from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import (
     CycleError,
     RejectedError,
+    RequestFailedError,
     awaited,
     guarded,
     require_answer,
@@ -215,7 +216,7 @@ class BindingCycle:
         try:
             status = await awaited(plugin, "PreBind", plugin.pre_bind, self._state, self._pod, self.node_name)
         except KubeError as error:
-            raise CycleError(f"{running(plugin, 'PreBind')}: {error}") from error
+            raise RequestFailedError(running(plugin, "PreBind"), error) from error
         except asyncio.CancelledError:
             if not self._preempted:
                 raise

@@ -8,6 +8,7 @@ from extender_service.config.rules import rules_of
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.interface import Bind, PreBind
 from extender_service.framework.status import Status, unschedulable
+from extender_service.kube.api_errors import ApiError, ApiStatus
 from extender_service.kube.types.core import Pod
 from tests.support.clusters.scheduler_world import SchedulerWorld
 from tests.support.event_loop import in_event_loop
@@ -25,6 +26,15 @@ class Closed(PreBind, Bind):
 
     async def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         return unschedulable("closed today")
+
+
+class Conflicts(PreBind):
+    """Writes an object that has changed."""
+
+    name: ClassVar[str] = "Conflicts"
+
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        raise ApiError(ApiStatus(409, "Conflict", "the object has been modified"))
 
 
 async def failed(minor: int, point: str, plugin: type[PreBind]) -> tuple[SchedulerWorld, str]:
@@ -64,3 +74,10 @@ async def test_a_pod_that_pre_bind_rejects_waits_for_its_backoff_alone_from_1_33
 async def test_a_pod_that_bind_rejects_waits_for_its_backoff_alone(minor: int) -> None:
     world, reason = await failed(minor, "bind", Closed)
     assert (reason, world.events[0].note, world.where()) == ("Unschedulable", "closed today", {"backoff": 1})
+
+
+@in_event_loop
+async def test_an_error_of_the_api_server_in_pre_bind_has_its_message_without_its_code() -> None:
+    world, reason = await failed(37, "preBind", Conflicts)
+    note = 'running PreBind plugin "Conflicts": the object has been modified'
+    assert (reason, world.events[0].note) == ("SchedulerError", note)
