@@ -19,7 +19,7 @@ from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.pods import pod_uid
 from extender_service.scheduler.failure import Failure
 from extender_service.scheduler.pod_lister import PodLister
-from extender_service.scheduler.pod_status import condition_of, failure_patch, shown_condition
+from extender_service.scheduler.pod_status import condition_of, failure_patch, generation_of, shown_condition
 from extender_service.scheduling.eviction import PodApi
 from extender_service.scheduling.pod_writes import PodWrites, Write, cancelled
 from extender_service.scheduling.write_turns import Turn, WriteTurns, not_held_back
@@ -76,7 +76,7 @@ class FailureReports:
     """Patches pods in the background, in the order in which those of a namespace failed. `writes` keeps the order for
     each pod. `held_back_seconds` returns how long the client's rate limit would hold back a request.
 
-    `with_generation`, conditions have the generation of the pod.
+    `with_generation`, conditions have the generation of the pod that was attempted.
     """
 
     def __init__(
@@ -173,7 +173,9 @@ class FailureReports:
         sent = unshown or _Sent.before(pod)
         at_seconds = report.at_seconds if sent.at_seconds is None else sent.at_seconds
         is_unsure = unshown is not None or pod_uid(pod) in self._writes
-        patch = failure_patch(pod, failure, at_seconds, with_generation=self._with_generation, is_whole=is_unsure)
+        # The failure is about no later generation, even if the watch shows one by now.
+        generation = generation_of(report.pod) if self._with_generation else 0
+        patch = failure_patch(pod, failure, at_seconds, generation=generation, is_whole=is_unsure)
         if patch is None:
             return None
         condition = hash(condition_of(failure))

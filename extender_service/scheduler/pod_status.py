@@ -14,23 +14,29 @@ _NO_CONDITION: Final = PendingPodCondition()
 
 
 def failure_patch(
-    pod: Pod, failure: Failure, now_seconds: float, *, with_generation: bool = False, is_whole: bool = False
+    pod: Pod, failure: Failure, now_seconds: float, *, generation: int = 0, is_whole: bool = False
 ) -> Patch | None:
     """Return the patch for a failed attempt; None if the pod's status says all of it already (updatePod).
 
     `pod` is the pod as the watch shows it. With `is_whole`, the patch has all that the failure says, whatever the pod
-    shows. `with_generation`, the condition has the pod's. `now_seconds` is the time of the condition's transition if
-    the pod does not show that yet.
+    shows. `generation` is that of the pod that was attempted; the condition has none if it is 0. `now_seconds` is the
+    time of the condition's transition if the pod does not show that yet.
     """
     status: dict[str, Any] = {}
     if is_whole or shown_condition(pod) != condition_of(failure):
         condition = _condition(pod, failure, now_seconds)
-        if with_generation and isinstance(pod.metadata, PendingPodMeta) and pod.metadata.generation:
-            condition["observedGeneration"] = pod.metadata.generation
+        if generation:
+            condition["observedGeneration"] = generation
         status["conditions"] = [condition]
     if failure.nomination is not None and (is_whole or failure.nomination != pod.status.nominated_node_name):
         status["nominatedNodeName"] = failure.nomination or None
     return {"metadata": {"uid": pod.metadata.uid}, "status": status} if status else None
+
+
+def generation_of(pod: Pod) -> int:
+    """Return the generation of a pod that waits; 0 if it is not known."""
+    metadata = pod.metadata
+    return metadata.generation if isinstance(metadata, PendingPodMeta) else 0
 
 
 def condition_of(failure: Failure) -> tuple[str, str, str]:

@@ -49,22 +49,26 @@ class Api:
 class Reporting:
     """Reports about pods that the watch shows as pending."""
 
-    def __init__(self, *pods: Pod) -> None:
+    def __init__(self, *pods: Pod, with_generation: bool = False) -> None:
         self.api = Api()
         self.pending = PodLister()
         for pod in pods:
             self.pending.put(whole(pod))
         self.writes = PodWrites(asyncio.sleep)
         self.now = 1_800_000_000.0
-        self.reports = FailureReports(self.api, self.writes, self.pending, lambda: self.now)
+        self.reports = FailureReports(
+            self.api, self.writes, self.pending, lambda: self.now, with_generation=with_generation
+        )
 
-    def show(self, pod: Pod, version: str, message: str = "", nominated: str = "") -> None:
-        """Let the watch show a version of a pod, with a condition if there is a message."""
+    def show(self, pod: Pod, version: str, message: str = "", nominated: str = "", generation: int = 1) -> Pod:
+        """Let the watch show a version of a pod, with a condition if there is a message; returns it."""
         condition = PendingPodCondition("PodScheduled", "False", "Unschedulable", message, "2026-01-01T00:00:00Z")
         status = PendingPodStatus(conditions=(condition,) if message else (), nominated_node_name=nominated)
         shown = whole(pod)
-        metadata = msgspec.structs.replace(shown.metadata, resource_version=version)
-        self.pending.put(msgspec.structs.replace(shown, metadata=metadata, status=status))
+        metadata = msgspec.structs.replace(shown.metadata, resource_version=version, generation=generation)
+        shown = msgspec.structs.replace(shown, metadata=metadata, status=status)
+        self.pending.put(shown)
+        return shown
 
     async def end(self) -> None:
         self.api.gate.set()
@@ -229,3 +233,16 @@ async def test_what_was_written_is_not_remembered_of_pods_that_are_gone() -> Non
         reporting.pending.take(f"default/p{number}")
     assert len(reporting.api.statuses) == 1000
     assert len(reporting.reports._sent) < 100
+
+
+@in_event_loop
+async def test_a_condition_names_the_generation_that_was_attempted_though_the_pod_has_changed_since() -> None:
+    others, pod = [make_pod(f"p{number}") for number in range(MOST_REPORTS_AT_ONCE)], make_pod("changed")
+    reporting = Reporting(*others, with_generation=True)
+    fill(reporting, others)
+    await turns()
+    reporting.reports.add(reporting.show(pod, "1", generation=1), failure("no room"))
+    reporting.show(pod, "2", generation=2)
+    await reporting.end()
+    [status] = [status for name, status in reporting.api.statuses if name == "changed"]
+    assert status["conditions"][0]["observedGeneration"] == 1
