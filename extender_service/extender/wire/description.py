@@ -82,11 +82,26 @@ _VERBS: dict[str, dict[str, Any]] = {
     },
 }
 
+# What the service requires of a body. The types have defaults, so that it can say what is missing.
+_REQUIRED = {
+    "ExtenderArgs": ["Pod"],
+    "ExtenderPreemptionArgs": ["Pod"],
+    "ExtenderBindingArgs": ["PodName", "PodNamespace", "PodUID", "Node"],
+}
+# Nodes come in one of two forms; kube-scheduler sends null for the other.
+_FORMS_OF_NODES = [
+    {"required": ["Nodes"], "properties": {"Nodes": {"type": "object"}}},
+    {"required": ["NodeNames"], "properties": {"NodeNames": {"type": "array"}}},
+]
+
 
 def describe() -> dict[str, Any]:
     """Return the OpenAPI 3.1 description."""
     types = [kind for verb in _VERBS.values() for kind in (verb["body"], verb["answer"], verb.get("error")) if kind]
     schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    for name, members in _REQUIRED.items():
+        components[name] = _requiring(components[name], members)
+    components["ExtenderArgs"]["anyOf"] = _FORMS_OF_NODES
     schema_of = {str(kind): schema for kind, schema in zip(types, schemas, strict=True)}
     description = {
         "openapi": "3.1.0",
@@ -103,6 +118,20 @@ def describe() -> dict[str, Any]:
     # Plain lists, and nothing twice: YAML would write the second as a reference to the first.
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(description))
     return plain
+
+
+def _requiring(schema: dict[str, Any], members: list[str]) -> dict[str, Any]:
+    """Return the schema of an object in which these members are required."""
+    given = {member: _given(schema["properties"][member]) for member in members}
+    return schema | {"properties": schema["properties"] | given, "required": members}
+
+
+def _given(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a member that has a value, instead of its default: null or an empty text."""
+    if "anyOf" not in schema:
+        return {"type": "string", "minLength": 1}
+    given: dict[str, Any] = next(kind for kind in schema["anyOf"] if kind.get("type") != "null")
+    return given
 
 
 def _operation(verb: str, facts: dict[str, Any], schema_of: dict[str, Any]) -> dict[str, Any]:

@@ -98,7 +98,7 @@ class NodeAffinity(Object):
 
 
 class PodAffinityTerm(Object):
-    """v1.PodAffinityTerm: selects pods by labels and namespaces, near a node in terms of `topology_key`."""
+    """v1.PodAffinityTerm: selects pods by labels and namespaces, near a node in terms of `topologyKey`."""
 
     topology_key: str = ""
     label_selector: LabelSelector | None = None

@@ -33,7 +33,7 @@ class Args(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
 
 
 class ExtenderArgs(Args):
-    """The pod to place, and the candidate nodes: `node_names` if nodeCacheCapable is set, else `nodes`."""
+    """The pod to place, and the candidate nodes: `NodeNames` if nodeCacheCapable is set, else `Nodes`."""
 
     pod: Pod | None = None
     nodes: NodeList | None = None
@@ -96,8 +96,8 @@ class ResultNodeList(Object):
 class ExtenderFilterResult(Result):
     """The nodes that fit the pod, and for each other node the reason why it does not.
 
-    Sets `nodes` or `node_names`, whichever the request has. Preemption could help on `failed_nodes`, but not on
-    `failed_and_unresolvable_nodes`. If `error` is set, kube-scheduler ignores the other fields.
+    Has `Nodes` or `NodeNames`, whichever the request has. Preemption could help on `FailedNodes`, but not on
+    `FailedAndUnresolvableNodes`. If `Error` is set, kube-scheduler ignores the other fields.
     """
 
     nodes: ResultNodeList | None = None
@@ -121,7 +121,7 @@ class ExtenderPreemptionResult(Result):
 
 
 class ExtenderBindingResult(Result):
-    """`error` is empty if the pod is bound."""
+    """`Error` is empty if the pod is bound."""
 
     error: str = ""
 

@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 from typing import Any
 
@@ -84,15 +85,32 @@ def test_what_has_no_room_for_an_error_answers_400() -> None:
 @pytest.mark.parametrize(
     ("verb", "body"),
     [
+        ("filter", {}),
         ("filter", {"Pod": "web"}),
+        ("filter", {"Pod": None, "NodeNames": ["a"]}),
         ("filter", {"Pod": {}, "NodeNames": "a"}),
-        ("preempt", {"NodeNameToMetaVictims": {"a": {"Pods": "b"}}}),
-        ("bind", {"PodName": 1}),
+        ("prioritize", {"Pod": {}}),
+        ("prioritize", {"Pod": {}, "Nodes": None, "NodeNames": None}),
+        ("preempt", {}),
+        ("preempt", {"Pod": {}, "NodeNameToMetaVictims": {"a": {"Pods": "b"}}}),
+        ("bind", {"PodName": 1, "PodNamespace": "default", "PodUID": "uid", "Node": "a"}),
+        ("bind", {"PodName": "web"}),
+        ("bind", {"PodName": "web", "PodNamespace": "default", "PodUID": "", "Node": "a"}),
     ],
 )
 def test_the_schemas_refuse_what_the_service_refuses(verb: str, body: object) -> None:
     with pytest.raises(jsonschema.ValidationError):
         validate(body, operation(verb)["requestBody"]["content"]["application/json"]["schema"])
+
+
+@pytest.mark.parametrize("nodes", [{"Nodes": None, "NodeNames": ["a"]}, {"Nodes": {"items": []}, "NodeNames": None}])
+def test_the_schemas_take_nodes_in_either_form(nodes: dict[str, Any]) -> None:
+    validate({"Pod": {}, **nodes}, operation("filter")["requestBody"]["content"]["application/json"]["schema"])
+
+
+def test_the_texts_name_fields_as_they_are_sent() -> None:
+    for name, schema in DESCRIPTION["components"]["schemas"].items():
+        assert not re.findall(r"`\w+_\w+`", schema["description"]), name
 
 
 def _named_as_shown(decoded: Any, shown: Any) -> bool:
