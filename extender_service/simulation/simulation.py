@@ -185,7 +185,8 @@ class Simulation:
             raise ValueError(f"the cluster has a node {name}: give a name of its own to the node to imagine")
         self.cluster.apply_node(node)
         try:
-            decision = self._engine.decide(Question(pod, self._engine.nodes.named_once([name])))
+            question = Question(pod, self._engine.nodes.named_once([name]), refuses_unsupported=True)
+            decision = self._engine.decide(question)
             return "; ".join(status.message for status, _ in decision.verdicts.groups())
         finally:
             self.cluster.remove_node(name)

@@ -1,6 +1,7 @@
 import asyncio
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from extender_service.cluster.view.node_view import NodeView
@@ -11,7 +12,7 @@ from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Filter, Permit, PreBind, PreEnqueue, PreFilter, Reserve
 from extender_service.framework.status import Code, Rejections, Status, unresolvable, unschedulable
 from extender_service.kube.parsing.manifests import ManifestError
-from extender_service.kube.types.core import Node, Pod, Taint, Toleration
+from extender_service.kube.types.core import Node, Pod, PodResourceClaim, Taint, Toleration
 from extender_service.kube.types.workloads import Namespace
 from extender_service.kube.writing.event_recorder import Occurrence
 from extender_service.simulation import PodOutcome, Simulation
@@ -305,6 +306,19 @@ async def test_an_imagined_node_is_judged_and_leaves_no_trace() -> None:
         assert simulation.cluster.node_names() == before
         await simulation.settle()
         assert simulation.node_of(pod("web")) == ""
+
+
+@in_event_loop
+async def test_a_pod_that_is_refused_everywhere_for_a_field_is_refused_by_an_imagined_node() -> None:
+    web = pod("web")
+    spec = msgspec.structs.replace(web.spec, resource_claims=(PodResourceClaim("gpu"),))
+    claiming = msgspec.structs.replace(web, spec=spec)
+    async with Simulation([node("a"), claiming]) as simulation:
+        await simulation.settle()
+        [found] = simulation.outcomes()
+        refusal = simulation.refusal(claiming, node("imagined"))
+    assert refusal.startswith("pod has spec.resourceClaims, which")
+    assert refusal in found.message
 
 
 @in_event_loop
