@@ -157,12 +157,20 @@ class Evictions:
             is_sent_back = self._send_back(profile, victim)
         else:
             is_rejected = self._reject(profile, victim)
-        if not is_sent_back and not is_rejected and not await self._delete(preemptor, victim):
+        is_deletion = not is_sent_back and not is_rejected
+        if is_deletion and not await self._delete(preemptor, victim):
             return False
         reference = ObjectReference("v1", "Pod", victim.namespace, victim.name, victim.uid)
-        controller = preemptor.spec.scheduler_name
-        by = pod_events.pod_reference(preemptor)
-        self._record(pod_events.preempted(reference, by, node_name, is_sent_back=is_sent_back, controller=controller))
+        self._record(
+            pod_events.preempted(
+                reference,
+                pod_events.pod_reference(preemptor),
+                node_name,
+                is_deletion=is_deletion,
+                is_sent_back=is_sent_back,
+                controller=preemptor.spec.scheduler_name,
+            )
+        )
         return is_sent_back
 
     def _send_back(self, profile: Profile, victim: Victim) -> bool:

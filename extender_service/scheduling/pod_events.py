@@ -31,10 +31,26 @@ def skipped(pod: ObjectReference, *, controller: str = "") -> Occurrence:
 
 
 def preempted(
-    victim: ObjectReference, preemptor: ObjectReference, node_name: str, *, is_sent_back: bool, controller: str = ""
+    victim: ObjectReference,
+    preemptor: ObjectReference,
+    node_name: str,
+    *,
+    is_deletion: bool,
+    is_sent_back: bool,
+    controller: str = "",
 ) -> Occurrence:
-    """Return the event of a pod that was deleted to make room, or sent back to the queue before it was bound."""
+    """Return the event of a pod that made room: it was deleted, or sent back to the queue before it was bound, or, if
+    neither, rejected in Permit."""
     note = f"Preempted by pod {preemptor.uid} on node {node_name}"
     if is_sent_back:
         note += " (in kube-scheduler memory)."
-    return Occurrence(victim, "Normal", "Preempted", "Preempting", note, related=preemptor, controller=controller)
+    return Occurrence(
+        victim,
+        "Normal",
+        "Preempted",
+        "Preempting",
+        note,
+        related=preemptor,
+        controller=controller,
+        is_deletion=is_deletion,
+    )

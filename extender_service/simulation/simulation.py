@@ -243,7 +243,7 @@ class Simulation:
         """Return what became of each pod that was pending when it came, in this order."""
         victims: defaultdict[str, list[str]] = defaultdict(list)
         for event in self.events:
-            if event.reason == "Preempted" and event.related is not None:
+            if event.is_deletion and event.related is not None:
                 preemptor = f"{event.related.namespace}/{event.related.name}"
                 victims[preemptor].append(f"{event.regarding.namespace}/{event.regarding.name}")
         present = {pod_name(pod): pod for pod in self._api.pods}

@@ -56,6 +56,7 @@ class Occurrence(msgspec.Struct, frozen=True, gc=False):
     """Something that happened to an object. `note` is for people, `reason` and `action` for machines, in CamelCase.
 
     `controller` is the event's reportingController; the recorder's own if it is empty.
+    `is_deletion` is whether the object was deleted; the event that is written does not say so.
     """
 
     regarding: ObjectReference
@@ -65,6 +66,7 @@ class Occurrence(msgspec.Struct, frozen=True, gc=False):
     note: str
     related: ObjectReference | None = None
     controller: str = ""
+    is_deletion: bool = False
 
 
 class StoredEvent(Object):

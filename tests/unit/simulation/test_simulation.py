@@ -6,6 +6,7 @@ import pytest
 
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.problems import ConfigError
+from extender_service.config.rules import rules_of
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
 from extender_service.framework.handle import Handle
@@ -350,6 +351,31 @@ async def test_a_victim_that_is_deleted_by_another_at_that_moment_is_no_failure(
         await simulation.settle()
         assert [(outcome.name, outcome.node) for outcome in simulation.outcomes()] == [("high", "a")]
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+class LowWaits(Permit):
+    """Makes pods without a priority wait."""
+
+    name = "LowWaits"
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Status | None, float]:
+        return (None, 0.0) if pod.spec.priority else (Status(Code.WAIT), 60.0)
+
+
+@pytest.mark.parametrize("minor", [31, 35, 36])
+@in_event_loop
+async def test_a_pod_that_gave_its_place_up_in_permit_is_not_reported_as_deleted(minor: int) -> None:
+    simulation = Simulation([node("a", cpu="1"), pod("low")], plugins=[LowWaits], rules=rules_of(minor))
+    async with simulation:
+        async with asyncio.timeout(10):
+            while not len(simulation._handle.waiting_pods):
+                await asyncio.sleep(0)
+        simulation.create(make_pod("high", {"cpu": "1"}, priority=10))
+        await simulation.settle()
+    assert [event.regarding.name for event in simulation.events if event.reason == "Preempted"] == ["low"]
+    low, high = simulation.outcomes()
+    assert (low.node, low.reason) == ("", "Unschedulable")
+    assert (high.node, high.victims) == ("a", ())
 
 
 class AfterTheFirst(PreFilter, Reserve):
