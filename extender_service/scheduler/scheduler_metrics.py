@@ -6,7 +6,7 @@ docs/scheduler.md lists all metrics of kube-scheduler, with what stands for each
 from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
-from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from extender_service.config.rules import DEFAULT_RULES, Rules
@@ -236,8 +236,8 @@ class SchedulerState(Collector):
         )
         leads.add_metric(["kube-scheduler"], int(self._is_leading()))
         yield leads
-        slow = GaugeMetricFamily(
-            "leader_election_slowpath_total", "Renewals of the lease that had to read it first.", labels=["name"]
+        slow = CounterMetricFamily(
+            "leader_election_slowpath", "Renewals of the lease that had to read it first.", labels=["name"]
         )
         slow.add_metric(["kube-scheduler"], self._slow_paths())
         yield slow

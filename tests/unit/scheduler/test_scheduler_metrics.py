@@ -84,6 +84,8 @@ def test_a_scrape_shows_who_waits_and_who_leads() -> None:
     assert registry.get_sample_value("scheduler_goroutines", {"operation": "binding"}) == 3
     assert registry.get_sample_value("leader_election_master_status", {"name": "kube-scheduler"}) == 1
     assert registry.get_sample_value("leader_election_slowpath_total", {"name": "kube-scheduler"}) == 4
+    types = {family.name: family.type for family in registry.collect()}
+    assert types["leader_election_slowpath"] == "counter"
 
 
 @in_event_loop
