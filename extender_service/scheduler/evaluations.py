@@ -129,8 +129,10 @@ class _Sums:
 
 
 def _count(decision: Decision, counts: _Counts) -> None:
-    """Count a decision that found no node."""
-    _count_pre_filter(decision, counts)
+    """Count a decision that found no node. After one about the nominated node alone, there is one about all nodes, and
+    PreFilter counts in that: kube-scheduler runs it once for both."""
+    if not decision.question.is_nominated:
+        _count_pre_filter(decision, counts)
     if decision.pre_filter.rejection is None:
         _count_filter(decision, counts)
 

@@ -189,3 +189,16 @@ async def test_plugins_of_an_attempt_are_counted() -> None:
     assert counted.value(name, extension_point="Filter", **labels) == 2
     assert counted.value(name, extension_point="Score", **labels) == 2
     await world.scheduler.close()
+
+
+@in_event_loop
+async def test_a_pod_whose_nominated_node_does_not_fit_counts_once_in_pre_filter() -> None:
+    counted = Counted()
+    world = SchedulerWorld(make_node("a"), make_node("b"), metrics=counted.metrics)
+    world.create(make_pod("victim", "a", requests={"cpu": "4"}), make_pod("p", requests={"cpu": "1"}, nominated="a"))
+    world.attempt_all()
+    labels = {"plugin": "NodeResourcesFit", "profile": "default-scheduler"}
+    name = "scheduler_plugin_evaluation_total"
+    assert counted.value(name, extension_point="PreFilter", **labels) == 1
+    assert counted.value(name, extension_point="Filter", **labels) == 1 + 2
+    await world.scheduler.close()
