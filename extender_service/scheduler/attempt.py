@@ -124,8 +124,10 @@ class SchedulingCycle:
         if not decision.profile.post_filter:
             nomination = "" if engine.cluster.rules.failure_takes_nomination_back else None
             return Failure.unfit(self._fit_error(decision, also_blamed), nomination)
-        result = engine.make_room(decision.question, decision)
-        self._metrics.tried_victims(decision)
+        try:
+            result = engine.make_room(decision.question, decision)
+        finally:
+            self._metrics.tried_victims(decision)
         error = self._fit_error(decision, also_blamed)
         if result.status.code == Code.SUCCESS and self._extenders.may_preempt(pod):
             candidates = list(result.candidates)

@@ -23,10 +23,10 @@ class AttemptMetrics(Protocol):
         """Note that a decision was scored that had been noted without scores."""
 
     def tried_victims(self, decision: Decision) -> None:
-        """Note that PostFilter ran for a decision without a feasible node."""
+        """Note that PostFilter ran for a decision without a feasible node, also if it failed."""
 
-    def decided(self, info: QueuedPodInfo, *, ran_post_filter: bool) -> None:
-        """Note that the nodes were judged, and whether PostFilter ran."""
+    def decided(self, info: QueuedPodInfo) -> None:
+        """Note that the nodes were judged."""
 
     def preempted(self, victims: int) -> None:
         """Note that so many victims were deleted for a pod."""
@@ -59,7 +59,7 @@ class UncountedAttempts:
     def tried_victims(self, decision: Decision) -> None:
         """Do nothing."""
 
-    def decided(self, info: QueuedPodInfo, *, ran_post_filter: bool) -> None:
+    def decided(self, info: QueuedPodInfo) -> None:
         """Do nothing."""
 
     def preempted(self, victims: int) -> None:

@@ -165,7 +165,7 @@ class Scheduler:
                 return
         else:
             outcome = await self._attempt(pod)
-        self._metrics.decided(info, ran_post_filter=bool(profile.post_filter) and _is_unfit(outcome))
+        self._metrics.decided(info)
         match outcome:
             case Placement() as placement:
                 self._queue.nominator.remove(pod)
@@ -415,7 +415,3 @@ def _note_rejection(info: QueuedPodInfo, failure: Failure) -> None:
     if failure.fit_error is not None:
         info.unschedulable_plugins = failure.fit_error.plugins
         info.pending_plugins = failure.fit_error.pending_plugins
-
-
-def _is_unfit(outcome: Outcome) -> bool:
-    return isinstance(outcome, Preemption) or (isinstance(outcome, Failure) and outcome.fit_error is not None)

@@ -128,14 +128,13 @@ class SchedulerMetrics:
         self._begun_at[info.pod.metadata.uid] = self._clock()
 
     def tried_victims(self, decision: Decision) -> None:
-        """Note that PostFilter ran for a decision without a feasible node."""
+        """Note that PostFilter ran for a decision without a feasible node, also if it failed."""
+        self._preemption.tried()
         self._evaluations.tried_victims(decision)
 
-    def decided(self, info: QueuedPodInfo, *, ran_post_filter: bool) -> None:
-        """Note that the nodes were judged, and whether PostFilter ran."""
+    def decided(self, info: QueuedPodInfo) -> None:
+        """Note that the nodes were judged."""
         self._algorithm_seconds.observe(self._clock() - self._begun_at[info.pod.metadata.uid])
-        if ran_post_filter:
-            self._preemption.tried()
 
     def judged(self, decision: Decision) -> None:
         """Note a decision, with its scores if it has any."""

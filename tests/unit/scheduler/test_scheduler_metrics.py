@@ -1,14 +1,24 @@
+from typing import ClassVar
+
 import msgspec
+import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
+from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.rules import rules_of
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.interface import Filter, FilterAgain, Permit, PostFilter, PostFilterResult
+from extender_service.framework.status import Rejections, Status, unschedulable
+from extender_service.framework.verdicts import Verdicts
+from extender_service.kube.types.core import Pod
 from extender_service.queue.queued_pod import QueuedPodInfo
 from extender_service.scheduler.scheduler_metrics import SchedulerMetrics, SchedulerState
 from tests.support.clock import Clock
 from tests.support.clusters.scheduler_world import SchedulerWorld, whole
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_node, make_pod
+from tests.support.stub_plugins import make_handle, stub_cluster
 
 
 class Counted:
@@ -31,7 +41,7 @@ def test_an_attempt_that_ends_well_counts_with_its_binding() -> None:
     pod = info("a", attempts=3)
     counted.metrics.begun(pod)
     counted.clock.pass_seconds(0.5)
-    counted.metrics.decided(pod, ran_post_filter=False)
+    counted.metrics.decided(pod)
     counted.clock.pass_seconds(1.5)
     counted.metrics.scheduled(pod)
     labels = {"result": "scheduled", "profile": "default-scheduler"}
@@ -47,13 +57,12 @@ def test_failures_count_by_result() -> None:
     counted = Counted()
     for is_unschedulable in (True, True, False):
         counted.metrics.begun(info("a"))
-        counted.metrics.decided(info("a"), ran_post_filter=is_unschedulable)
+        counted.metrics.decided(info("a"))
         counted.metrics.failed(info("a"), is_unschedulable=is_unschedulable)
     counted.metrics.preempted(3)
     profile = "default-scheduler"
     assert counted.value("scheduler_schedule_attempts_total", result="unschedulable", profile=profile) == 2
     assert counted.value("scheduler_schedule_attempts_total", result="error", profile=profile) == 1
-    assert counted.value("scheduler_preemption_attempts_total") == 2
     assert counted.value("scheduler_preemption_victims_sum") == 3
 
 
@@ -202,3 +211,39 @@ async def test_a_pod_whose_nominated_node_does_not_fit_counts_once_in_pre_filter
     assert counted.value(name, extension_point="PreFilter", **labels) == 1
     assert counted.value(name, extension_point="Filter", **labels) == 1 + 2
     await world.scheduler.close()
+
+
+class Refuses(Filter, PostFilter, Permit):
+    """Rejects pods in Filter or in Permit, or in Filter and then fails in PostFilter."""
+
+    name: ClassVar[str] = "Refuses"
+
+    def __init__(self, point: str) -> None:
+        super().__init__(None, make_handle(stub_cluster()))
+        self.point = point
+
+    def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
+        rejected = np.full(len(nodes), self.point != "Permit")
+        return Rejections.where(rejected, unschedulable("no"))
+
+    def post_filter(
+        self, state: CycleState, pod: Pod, verdicts: Verdicts, filter_again: FilterAgain
+    ) -> PostFilterResult:
+        if self.point == "PostFilter":
+            raise OSError("no answer")
+        return PostFilterResult(unschedulable("no room"))
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Status | None, float]:
+        return unschedulable("not now"), 0.0
+
+
+@pytest.mark.parametrize(("point", "attempts"), [("Permit", 0), ("Filter", 1), ("PostFilter", 1)])
+@in_event_loop
+async def test_an_attempt_to_preempt_is_one_in_which_post_filter_ran(point: str, attempts: int) -> None:
+    counted = Counted()
+    plugins = {each: [(Refuses(point), 0)] for each in ("filter", "postFilter", "permit")}
+    world = SchedulerWorld(make_node("a"), plugins=plugins, metrics=counted.metrics)
+    world.create(make_pod("p"))
+    world.attempt_all()
+    await world.scheduler.close()
+    assert counted.value("scheduler_preemption_attempts_total") == attempts
