@@ -19,6 +19,8 @@ class WaitingPod:
         loop = asyncio.get_running_loop()
         self.pod = pod
         self.node_name = node_name
+        # Set once the pod is listed no longer: its binding goes on, or has been undone.
+        self.ended = asyncio.Event()
         self._outcome: asyncio.Future[Status | None] = loop.create_future()
         self._wait_seconds = wait_seconds
         self._timers = {
@@ -116,6 +118,7 @@ class WaitingPods:
         self._by_uid[uid] = waiting
 
     def remove(self, uid: str, waiting: WaitingPod) -> None:
-        """List a pod no longer; nothing happens if it is not listed, or waits again with another binding."""
+        """List a pod no longer, unless it waits again with another binding."""
+        waiting.ended.set()
         if self._by_uid.get(uid) is waiting:
             del self._by_uid[uid]

@@ -140,7 +140,22 @@ class Evictions:
             self._preemptions.end(uid, running)
         for write in taken_back:
             write.result()
-        return is_event_over or (is_sent_back and self._rules.preemptors_of_sent_back_tried)
+        if is_sent_back and self._rules.preemptors_of_sent_back_tried:
+            await self._end_of_binding(profile, last)
+            return True
+        return is_event_over
+
+    async def _end_of_binding(self, profile: Profile, victim: Victim) -> None:
+        """Wait until a victim that was sent back counts on its node no more.
+
+        If its preemptor were tried before, it would preempt the victim once more, and have it deleted.
+        """
+        waiting = profile.waiting_pods.get(victim.uid)
+        if waiting is not None:
+            await waiting.ended.wait()
+        under_way = self._engine.binder.under_way(victim.uid)
+        if under_way is not None:
+            await asyncio.wait([under_way.task])
 
     def _take_back(self, nominated: Iterable[Pod]) -> list[asyncio.Task[None]]:
         return [

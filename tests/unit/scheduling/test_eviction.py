@@ -283,7 +283,7 @@ class Slow(Permit, PreBind):
         return None
 
 
-async def waiting_victim(minor: int, slow: Slow) -> tuple[SchedulerWorld, Pod]:
+async def waiting_victim(minor: int, slow: Slow, turns_after: int = 20) -> tuple[SchedulerWorld, Pod]:
     """A world in which the important pod p preempts one whose binding waits."""
     world = SchedulerWorld(make_node("a"), rules=rules_of(minor))
     victim = make_pod("victim", requests=CPU)
@@ -294,7 +294,7 @@ async def waiting_victim(minor: int, slow: Slow) -> tuple[SchedulerWorld, Pod]:
     await turns()
     world.create(important("p"))
     assert world.attempt() == "p"
-    await turns()
+    await turns(turns_after)
     return world, victim
 
 
@@ -356,3 +356,17 @@ async def test_a_pod_whose_last_victim_went_back_to_the_queue_is_tried_at_once_f
     assert world.attempt_all() == ["p"]
     await world.scheduler.close()
     assert world.api.named("bind") == ["p"]
+
+
+@pytest.mark.parametrize("point", ["Permit", "PreBind"])
+@in_event_loop
+async def test_a_victim_that_went_back_to_the_queue_is_not_deleted_as_its_preemptor_is_tried_at_once(
+    point: str,
+) -> None:
+    world, _ = await waiting_victim(37, Slow(point), turns_after=0)
+    attempted = []
+    for _ in range(20):
+        attempted += world.attempt_all()
+        await turns(1)
+    await world.scheduler.close()
+    assert (attempted, world.api.named("delete"), world.api.named("bind")) == (["p"], [], ["p"])

@@ -362,7 +362,7 @@ class LowWaits(Permit):
         return (None, 0.0) if pod.spec.priority else (Status(Code.WAIT), 60.0)
 
 
-@pytest.mark.parametrize("minor", [31, 35, 36])
+@pytest.mark.parametrize("minor", [31, 35, 36, 37])
 @in_event_loop
 async def test_a_pod_that_gave_its_place_up_in_permit_is_not_reported_as_deleted(minor: int) -> None:
     simulation = Simulation([node("a", cpu="1"), pod("low")], plugins=[LowWaits], rules=rules_of(minor))
