@@ -113,6 +113,44 @@ def test_the_account_may_change_only_one_annotation_of_pods(empty_cluster: Contr
     empty_cluster.kubectl("label", "pod/web", "by=the-administrator")
 
 
+@both_releases
+@pytest.mark.parametrize("name", ["scheduler", "second-scheduler"])
+def test_a_binding_by_the_account_changes_no_labels_nor_annotations_of_the_pod(
+    empty_cluster: ControlPlane, name: str, minor: int
+) -> None:
+    """The API server merges a binding's annotations into the pod, and since 1.35 its labels."""
+    base = Base(empty_cluster, name)
+    base.grant_rights()
+    account = base.of_kind("ServiceAccount")["metadata"]
+    user = f"system:serviceaccount:{account['namespace']}:{account['name']}"
+    api, zone, bound = empty_cluster.api, {"topology.kubernetes.io/zone": "z"}, pod("web", labels={"app": "web"})
+    api.create(node("a", labels=zone), bound)
+
+    def bind(parameters: Mapping[str, str], **metadata: object) -> None:
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"namespace": "default", "name": "web", **metadata},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": "a"},
+        }
+        api.request("POST", f"{api.object_path(bound)}/binding", binding, parameters, user=user)
+
+    def is_denied(**metadata: object) -> bool:
+        try:
+            bind({"dryRun": "All"}, **metadata)
+        except APIError as error:
+            return "a binding by this account may bring no annotations" in str(error)
+        return False
+
+    wait_until(lambda: is_denied(annotations={"more": "1"}), "the policy to hold, soon after it was made")
+    assert is_denied(labels={"app": "other"})
+    bind({})
+    found = api.get("Pod", "web", namespace="default")
+    assert found["spec"]["nodeName"] == "a"
+    assert found["metadata"]["labels"] == {"app": "web"} | (zone if minor >= 35 else {})
+    assert "annotations" not in found["metadata"]
+
+
 def test_kube_scheduler_itself_judges_nothing_preempts_nobody_and_binds_no_claims() -> None:
     configuration = yaml.safe_load((DEPLOY / "second-scheduler" / "kube-scheduler.yaml").read_text())
     [profile] = configuration["profiles"]
