@@ -1,0 +1,67 @@
+"""What docs/deploy.md says about the manifests in deploy/ is so."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from extender_service.simulation import Simulation
+from tests.support.event_loop import in_event_loop
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+PAIRS = ("scheduler", "second-scheduler", "beside-pair")
+
+Manifest = dict[str, Any]
+
+
+def pod_template(base: str) -> Manifest:
+    """What the pods of a base with a Deployment are made of."""
+    template: Manifest = yaml.safe_load((DEPLOY / base / "deployment.yaml").read_text())["spec"]["template"]
+    return template
+
+
+def replica(base: str, name: str, **spec: str) -> Manifest:
+    """A pod of a Deployment, as its ReplicaSet makes it."""
+    template = pod_template(base)
+    labels = {**template["metadata"]["labels"], "pod-template-hash": "1"}
+    metadata = {"namespace": "default", "name": name, "labels": labels}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {**template["spec"], **spec}}
+
+
+def node(name: str, *, cordoned: bool = False) -> Manifest:
+    taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "spec": {"unschedulable": True, "taints": [taint]} if cordoned else {},
+        "status": {"allocatable": {"cpu": "8", "memory": "32Gi", "pods": "110"}},
+    }
+
+
+async def placed(tmp_path: Path, *items: Manifest) -> dict[str, str]:
+    """The node of each pod that was pending, empty if it goes on waiting."""
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    async with Simulation(files=[file]) as simulation:
+        async with asyncio.timeout(20):
+            await simulation.settle()
+        return {outcome.name: outcome.node for outcome in simulation.outcomes()}
+
+
+@pytest.mark.parametrize("base", PAIRS)
+@in_event_loop
+async def test_a_pod_of_a_drained_node_waits_instead_of_joining_the_other_one(tmp_path: Path, base: str) -> None:
+    first, second = replica(base, "first", nodeName="b"), replica(base, "second")
+    assert await placed(tmp_path, node("a", cordoned=True), node("b"), first, second) == {"second": ""}
+    assert await placed(tmp_path, node("a"), node("b"), first, second) == {"second": "a"}
+
+
+@pytest.mark.parametrize("base", PAIRS)
+@in_event_loop
+async def test_a_single_pod_runs_on_a_single_node(tmp_path: Path, base: str) -> None:
+    assert await placed(tmp_path, node("a"), replica(base, "only")) == {"only": "a"}
