@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import yaml
 
+from extender_service.config.release import OLDEST_MINOR
 from tests.e2e.support.api import APIError
 from tests.e2e.support.objects import Object, pod
 from tests.e2e.support.programs.control_plane import ControlPlane
@@ -19,7 +20,7 @@ from tests.e2e.support.programs.deployed_schedulers import (
     place_all_kinds,
     refusals,
 )
-from tests.e2e.support.programs.deployments import Base, edit, scheduler_process, wait_for_probes
+from tests.e2e.support.programs.deployments import Base, edit, passes, scheduler_process, wait_for_probes
 from tests.e2e.support.programs.processes import Process
 from tests.e2e.support.programs.service import PROGRAM
 from tests.e2e.support.programs.volume_controllers import volume_controllers
@@ -30,17 +31,26 @@ NAME = "whole-scheduler"
 
 
 @contextmanager
-def replica(base: Base, account: Path, directory: Path, minor: int) -> Iterator[tuple[Process, int]]:
-    """A pod of the deployment with all its probes passing, and its secure port."""
+def started(
+    base: Base, account: Path, directory: Path, minor: int, settings: str = ""
+) -> Iterator[tuple[Process, int]]:
+    """A pod of the deployment, and its secure port. `settings` are lines of its configuration."""
     files = directory / "files"
     directory.mkdir()
     base.write_files(files)
     # In a pod, the scheduler finds the API server, and its token, by itself.
-    edit(files / "scheduler.yaml", replace="\nclientConnection:", by=f"\nclientConnection:\n  kubeconfig: {account}")
+    connection = f"\nclientConnection:\n  kubeconfig: {account}"
+    edit(files / "scheduler.yaml", replace="\nclientConnection:", by=f"\n{settings}{connection}")
     command: list[str | Path] = [PROGRAM, *base.command("scheduler", files), deciding_as(minor)]
-    with scheduler_process(command, account, directory / "scheduler.log") as (process, port):
-        template = base.container("scheduler")
-        wait_for_probes(template, process, port)
+    with scheduler_process(command, account, directory / "scheduler.log") as running:
+        yield running
+
+
+@contextmanager
+def replica(base: Base, account: Path, directory: Path, minor: int) -> Iterator[tuple[Process, int]]:
+    """A pod of the deployment with all its probes passing, and its secure port."""
+    with started(base, account, directory, minor) as (process, port):
+        wait_for_probes(base.container("scheduler"), process, port)
         yield process, port
 
 
@@ -75,6 +85,23 @@ def test_two_replicas_place_pods_with_the_rights_of_their_account(
         assert "forbidden" not in logs.lower()
         assert reasons(control_plane) >= {"Scheduled", "Preempted", "LeaderElection"}
     assert refusals(control_plane) == refused_before
+
+
+def test_a_replica_without_a_cache_goes_on_waiting_for_the_lease(control_plane: ControlPlane, tmp_path: Path) -> None:
+    """With delayCacheUntilActive, it is not ready before it leads, as kube-scheduler is not."""
+    base = Base(control_plane, "scheduler")
+    account = base.grant_rights()
+    held = {"holderIdentity": "another", "leaseDurationSeconds": 3600, "renewTime": "2026-01-01T00:00:00.000000Z"}
+    metadata = {"namespace": NAME, "name": NAME}
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": held}
+    control_plane.api.create(lease)
+
+    with started(base, account, tmp_path / "pod", OLDEST_MINOR, "delayCacheUntilActive: true") as (process, port):
+        probes = base.container("scheduler")
+        wait_until(lambda: "another replica leads" in process.log.read_text(), "the other one's lease to be seen")
+        assert passes(probes["startupProbe"], port)
+        assert passes(probes["livenessProbe"], port)
+        assert not passes(probes["readinessProbe"], port)
 
 
 @both_releases

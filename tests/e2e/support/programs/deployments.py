@@ -141,13 +141,13 @@ def scheduler_process(
 
 
 def wait_for_probes(container: Object, process: Process, port: int, liveness_port: int | None = None) -> None:
-    """Wait until the kubelet would call a container started, and check that its other probes then pass as well."""
+    """Wait until the kubelet would call a container ready, and check that its liveness probe passes as well."""
 
-    def has_started() -> bool:
+    def is_ready() -> bool:
         process.require_running()
-        return passes(container["startupProbe"], port)
+        return passes(container["startupProbe"], port) and passes(container["readinessProbe"], port)
 
-    wait_until(has_started, f"the startup probe of {container['name']}")
+    wait_until(is_ready, f"{container['name']} to be ready")
     for kind, asked in (("readinessProbe", port), ("livenessProbe", liveness_port or port)):
         assert passes(container[kind], asked), kind
         assert not passes(container[kind], free_port()), f"{kind} passes where nobody answers"
