@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
+from extender_service.command.cli import parser
+from extender_service.config.loading import load_config
+from extender_service.plugins.in_tree import ARGS_TYPES
 from extender_service.simulation import Simulation
 from tests.support.event_loop import in_event_loop
 
@@ -22,6 +25,11 @@ def pod_template(base: str) -> Manifest:
     """What the pods of a base with a Deployment are made of."""
     template: Manifest = yaml.safe_load((DEPLOY / base / "deployment.yaml").read_text())["spec"]["template"]
     return template
+
+
+def static_pod() -> Manifest:
+    manifest: Manifest = yaml.safe_load((DEPLOY / "static-pod" / "kube-scheduler.yaml").read_text())
+    return manifest
 
 
 def replica(base: str, name: str, **spec: str) -> Manifest:
@@ -65,3 +73,29 @@ async def test_a_pod_of_a_drained_node_waits_instead_of_joining_the_other_one(tm
 @in_event_loop
 async def test_a_single_pod_runs_on_a_single_node(tmp_path: Path, base: str) -> None:
     assert await placed(tmp_path, node("a"), replica(base, "only")) == {"only": "a"}
+
+
+def test_the_static_pod_refers_to_no_object_of_the_api() -> None:
+    """Kubelets refuse a static pod that does."""
+    spec = static_pod()["spec"]
+    assert {kind for volume in spec["volumes"] for kind in volume.keys() - {"name"}} == {"hostPath", "emptyDir"}
+    assert not spec.keys() & {"serviceAccountName", "imagePullSecrets", "resourceClaims"}
+    assert not [container for container in spec["containers"] if container.keys() & {"env", "envFrom"}]
+
+
+def test_the_static_pod_has_options_of_the_program_and_the_files_that_they_name() -> None:
+    [container] = static_pod()["spec"]["containers"]
+    mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
+    named = re.findall(r"=(/\S+)", " ".join(container["args"]))
+    assert named
+    assert set(named) <= mounted
+    parser().parse_args([word.replace("/etc/kubernetes", str(DEPLOY / "static-pod")) for word in container["args"]])
+
+
+def test_the_static_pod_uses_the_lease_and_the_profile_of_kube_scheduler() -> None:
+    config = load_config(DEPLOY / "static-pod" / "whole-scheduler.yaml", ARGS_TYPES)
+    assert (config.leader_election.resource_namespace, config.leader_election.resource_name) == (
+        "kube-system",
+        "kube-scheduler",
+    )
+    assert [profile.scheduler_name for profile in config.profiles] == ["default-scheduler"]
