@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,17 @@ import yaml
 
 from extender_service.command.cli import parser
 from extender_service.config.loading import load_config
-from extender_service.plugins.in_tree import ARGS_TYPES
+from extender_service.config.rules import NEWEST_RULES
+from extender_service.kube import api_resources
+from extender_service.kube.api_resources import Resource
+from extender_service.kube.types.policy import PodDisruptionBudget
+from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from extender_service.simulation import Simulation
 from tests.support.event_loop import in_event_loop
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
+PAGE = (ROOT / "docs" / "deploy.md").read_text()
 PAIRS = ("scheduler", "second-scheduler", "beside-pair")
 
 Manifest = dict[str, Any]
@@ -99,3 +105,26 @@ def test_the_static_pod_uses_the_lease_and_the_profile_of_kube_scheduler() -> No
         "kube-scheduler",
     )
     assert [profile.scheduler_name for profile in config.profiles] == ["default-scheduler"]
+
+
+def test_the_kinds_that_plugins_beside_kube_scheduler_read_are_those_of_the_table() -> None:
+    head, table = re.findall(r"^ +\| plugin (\|.*\n)[ |-]*\n((?: +\|.*\n)+)", PAGE, re.MULTILINE)[0]
+    groups = ["" if group == 'core group (`""`)' else group.strip("`") for group in cells(head)]
+    documented: dict[str, set[tuple[str, str]]] = {}
+    for names, *columns in (cells(row) for row in table.splitlines()):
+        kinds = {(group, kind) for group, listed in zip(groups, columns, strict=True) for kind in names_in(listed)}
+        documented |= dict.fromkeys(names_in(names), kinds)
+    del documented["your own"]
+
+    known = [found for found in vars(api_resources).values() if isinstance(found, Resource)]
+    resources = {found.type: (found.group, found.plural) for found in known}
+    read = {plugin.name: plugin.reads_in(NEWEST_RULES) - {PodDisruptionBudget} for plugin in IN_TREE}
+    assert documented == {name: {resources[kind] for kind in kinds} for name, kinds in read.items() if kinds}
+
+
+def cells(row: str) -> list[str]:
+    return [cell.strip() for cell in row.strip().strip("|").split("|")]
+
+
+def names_in(cell: str) -> list[str]:
+    return [name for name in cell.split(", ") if name]

@@ -1,6 +1,8 @@
 """The manifests of deploy/: the API server takes them, their rights suffice, and pods are placed by their settings."""
 
 import itertools
+import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,6 +39,9 @@ from tests.support.servers.certificates import issue, mount, pem_files
 from tests.support.servers.free_ports import free_port
 
 BASES = ("scheduler", "second-scheduler", "beside", "beside-pair")
+PAGE = (DEPLOY.parent / "docs" / "deploy.md").read_text()
+# What each overlay patches to name a plugin: its base, the kind and the path.
+PATCHED = re.findall(r"^\| `deploy/([\w-]+)` \| `(\w+)` \| `(/\S+)` \|$", PAGE, re.MULTILINE)
 
 
 @both_releases
@@ -66,6 +71,30 @@ def test_the_namespace_admits_the_pods(shared_control_plane: ControlPlane, name:
     )
 
     assert yaml.safe_load(admitted)["spec"]["priority"] == 2_000_000_000  # system-cluster-critical
+
+
+def test_the_page_says_for_each_base_how_to_name_a_plugin() -> None:
+    assert sorted(base for base, _, _ in PATCHED) == sorted(folder.name for folder in DEPLOY.iterdir())
+
+
+@pytest.mark.parametrize(("name", "kind", "path"), PATCHED)
+def test_an_overlay_names_a_plugin_as_the_page_says(
+    shared_control_plane: ControlPlane, tmp_path: Path, name: str, kind: str, path: str
+) -> None:
+    [patches] = re.findall(r"^```yaml\n(patches:\n.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    for documented, here in (("kind: Deployment", f"kind: {kind}"), ("/spec/template/spec/containers/0/args/-", path)):
+        assert documented in patches
+        patches = patches.replace(documented, here)
+    resources = f"resources:\n  - {os.path.relpath(DEPLOY / name, tmp_path)}\n"
+    (tmp_path / "kustomization.yaml").write_text(resources + patches)
+
+    built = [*yaml.safe_load_all(shared_control_plane.kubectl("kustomize", tmp_path))]
+
+    [workload] = [found for found in built if found["kind"] == kind]
+    spec = workload["spec"].get("template", workload)["spec"]
+    containers = [*spec.get("initContainers", ()), *spec["containers"]]
+    [ours] = [container for container in containers if container["image"] == "extender-service"]
+    assert ours["args"][-1] == "--plugin=my_plugins:NotDraining"
 
 
 @pytest.mark.parametrize("name", ["second-scheduler", "beside"])
