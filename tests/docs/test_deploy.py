@@ -14,6 +14,7 @@ from extender_service.config.loading import load_config
 from extender_service.config.rules import NEWEST_RULES
 from extender_service.kube import api_resources
 from extender_service.kube.api_resources import Resource
+from extender_service.kube.parsing.manifests import KINDS
 from extender_service.kube.types.policy import PodDisruptionBudget
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from extender_service.simulation import Simulation
@@ -23,6 +24,19 @@ ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 PAGE = (ROOT / "docs" / "deploy.md").read_text()
 PAIRS = ("scheduler", "second-scheduler", "beside-pair")
+RESOURCES = [found for found in vars(api_resources).values() if isinstance(found, Resource)]
+# kubectl's.
+SHORT_NAMES = {
+    "ns": "namespaces",
+    "pdb": "poddisruptionbudgets",
+    "pv": "persistentvolumes",
+    "pvc": "persistentvolumeclaims",
+    "rc": "replicationcontrollers",
+    "rs": "replicasets",
+    "sc": "storageclasses",
+    "sts": "statefulsets",
+    "svc": "services",
+}
 
 Manifest = dict[str, Any]
 
@@ -116,8 +130,7 @@ def test_the_kinds_that_plugins_beside_kube_scheduler_read_are_those_of_the_tabl
         documented |= dict.fromkeys(names_in(names), kinds)
     del documented["your own"]
 
-    known = [found for found in vars(api_resources).values() if isinstance(found, Resource)]
-    resources = {found.type: (found.group, found.plural) for found in known}
+    resources = {found.type: (found.group, found.plural) for found in RESOURCES}
     read = {plugin.name: plugin.reads_in(NEWEST_RULES) - {PodDisruptionBudget} for plugin in IN_TREE}
     assert documented == {name: {resources[kind] for kind in kinds} for name, kinds in read.items() if kinds}
 
@@ -128,3 +141,10 @@ def cells(row: str) -> list[str]:
 
 def names_in(cell: str) -> list[str]:
     return [name for name in cell.split(", ") if name]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/deploy.md"])
+def test_kubectl_is_asked_for_every_kind_that_a_cluster_file_may_have(page: str) -> None:
+    [asked] = re.findall(r"kubectl get -A -o json > cluster.json \\\n *(\S+)\n", (ROOT / page).read_text())
+    plurals = {found.type: found.plural for found in RESOURCES}
+    assert {SHORT_NAMES.get(name, name) for name in asked.split(",")} == {plurals[kind] for kind in KINDS.values()}
