@@ -148,3 +148,12 @@ def test_kubectl_is_asked_for_every_kind_that_a_cluster_file_may_have(page: str)
     [asked] = re.findall(r"kubectl get -A -o json > cluster.json \\\n *(\S+)\n", (ROOT / page).read_text())
     plurals = {found.type: found.plural for found in RESOURCES}
     assert {SHORT_NAMES.get(name, name) for name in asked.split(",")} == {plurals[kind] for kind in KINDS.values()}
+
+
+def test_after_an_upgrade_of_the_cluster_each_workload_can_be_restarted() -> None:
+    restarted = re.findall(r"^kubectl -n (\S+) rollout restart (\w+)/(\S+) +# deploy/(\S+)$", PAGE, re.MULTILINE)
+    workloads = []
+    for file in (*DEPLOY.glob("*/deployment.yaml"), *DEPLOY.glob("*/daemonset.yaml")):
+        metadata = yaml.safe_load(file.read_text())["metadata"]
+        workloads.append((metadata["namespace"], file.stem, metadata["name"], file.parent.name))
+    assert sorted(restarted) == sorted(workloads)
