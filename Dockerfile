@@ -30,7 +30,7 @@ FROM python:3.12.14-slim-trixie
 
 LABEL org.opencontainers.image.title="extender-service" \
       org.opencontainers.image.licenses="Apache-2.0" \
-      org.opencontainers.image.description="kube-scheduler's decision making, in Python, over the scheduler-extender HTTP API"
+      org.opencontainers.image.description="kube-scheduler's decision making, in Python: as a scheduler extender over HTTP, and as the whole scheduler"
 
 COPY --from=build /opt/extender-service /opt/extender-service
 

@@ -42,7 +42,7 @@ UV := scripts/uv
 	worlds-repeats worlds-draw worlds-defects worlds-coverage soak fix openapi bench
 
 help:
-	@sed -n 's/^# //p' Makefile
+	@sed -n '/^$$/q; s/^# //p' Makefile
 
 run:
 	@$(UV) sync --quiet --frozen --no-default-groups --inexact

@@ -122,7 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line."""
-    top = _Parser(prog=PROGRAM, description="kube-scheduler's decision making over the scheduler-extender HTTP API")
+    top = _Parser(prog=PROGRAM, description="kube-scheduler's decisions, as its extender or as the whole scheduler")
     top.add_argument("--version", action="version", version=_version(), help="print the version and exit")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
     commands.add_parser("version", help="print the version")
