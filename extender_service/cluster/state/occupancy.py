@@ -32,7 +32,8 @@ class Occupancy:
         Raises QuantityError for a malformed quantity, and changes nothing then.
         """
         is_changed = self.nodes.apply(node)
-        self._follow_offers()
+        if is_changed:  # unlike a heartbeat
+            self._follow_offers()
         return is_changed
 
     def remove_node(self, name: str) -> bool:
