@@ -8,6 +8,7 @@ from typing import TypeVar
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.interface import Plugin, PostFilterResult
 from extender_service.framework.plugin_errors import NoTimeLeftError, PluginError
+from extender_service.framework.recording import Recorder
 from extender_service.framework.status import Code, Status
 from extender_service.kube.api_errors import KubeError
 from extender_service.kube.parsing.quantities import QuantityError
@@ -48,13 +49,17 @@ class RequestFailedError(CycleError):
 
 
 class OutOfTimeError(CycleError):
-    """The decision took longer than the caller waits; the text names the plugin that ran, or that was next."""
+    """The decision took longer than the caller waits; the text names the plugin that ran when the time was over."""
 
 
 def require_time(clock: Clock, deadline: float, doing: str) -> None:
     """Raise OutOfTimeError after a deadline in seconds of the clock; `doing` begins its text."""
     if clock() > deadline:
-        raise OutOfTimeError(f"{doing}: {NoTimeLeftError()}")
+        raise _out_of_time(doing)
+
+
+def _out_of_time(doing: str) -> OutOfTimeError:
+    return OutOfTimeError(f"{doing}: {NoTimeLeftError()}")
 
 
 # How kube-scheduler words the failure of a plugin, by the extension point as metrics name it (runtime/framework.go).
@@ -80,25 +85,32 @@ def running(plugin: Plugin, point: str) -> str:
 
 
 def call(state: CycleState, plugin: Plugin, point: str, method: Callable[..., T], *args: object) -> T:
-    """Call a plugin if there is time, and record how long it takes. Raises CycleError, OutOfTimeError."""
-    if state.clock() > state.deadline:
-        require_time(state.clock, state.deadline, running(plugin, point))
-    recorder = state.recorder
-    if recorder is None:
+    """Call a plugin, and record how long it takes. Raises CycleError, OutOfTimeError if the deadline is over then."""
+    if state.recorder is not None:
+        answer = _recorded(state.recorder, state.clock, plugin, point, method, *args)
+    else:
         try:
-            return method(*args)
+            answer = method(*args)
         except OutOfTimeError:
             raise
         except RAISED as error:
             raise _failure(plugin, point, error) from error
-    started = state.clock()
+    if state.clock() > state.deadline:
+        raise _out_of_time(running(plugin, point))
+    return answer
+
+
+def _recorded(
+    recorder: Recorder, clock: Clock, plugin: Plugin, point: str, method: Callable[..., T], *args: object
+) -> T:
+    started = clock()
     code = Code.ERROR
     try:
         answer = guarded(plugin, point, method, *args)
         code = _code_of(answer)
         return answer
     finally:
-        recorder.record_plugin(plugin.name, point, code.label, state.clock() - started)
+        recorder.record_plugin(plugin.name, point, code.label, clock() - started)
 
 
 def _code_of(answer: object) -> Code:

@@ -14,6 +14,7 @@ room. Pods of other kinds that fit nowhere do not end it.
 from functools import cached_property
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,7 +24,7 @@ from extender_service.cluster.state.placements import Placement
 from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cycle_state import CycleState
-from extender_service.framework.guard import CycleError, call
+from extender_service.framework.guard import CycleError, OutOfTimeError, call
 from extender_service.framework.profile import Profile
 from extender_service.framework.runtime import (
     PreFilterOutcome,
@@ -262,8 +263,8 @@ class AlikeRuns:
         (position, placement), run.taken = run.taken, None
         try:
             scores = self._next_scores(run, run.plugins, position, placement, question)
-        except CycleError:
-            self._pause_longer()  # a decision from the beginning meets the error, if it is one
+        except CycleError as error:
+            self._give_up(error, profile, question)
             return None
         if scores is None:
             return None
@@ -275,9 +276,18 @@ class AlikeRuns:
         """Return the decision about the next pod of a run; None if only one from the beginning can be made."""
         try:
             return self._decided_again(run, taken, question)
-        except CycleError:
-            self._pause_longer()
+        except CycleError as error:
+            self._give_up(error, run.decision.profile, question)
         return None
+
+    def _give_up(self, error: CycleError, profile: Profile, question: Question) -> None:
+        """Leave a question to a decision from the beginning, which meets the error, if it is one.
+
+        Raises OutOfTimeError if no time is left for that.
+        """
+        self._pause_longer()
+        if isinstance(error, OutOfTimeError) and profile.clock() > question.deadline:
+            raise error
 
     def _note_not_repeated(self, run: _Run) -> None:
         assert run.kind is not None
@@ -328,7 +338,9 @@ class AlikeRuns:
         states = np.arange(len(positions))
         more = RowChanges(np.repeat(states, added), np.full(int(added.sum()), placement.slot), np.ones(added.sum()))
         nodes = self._cluster.view(None).changed(_UNCHANGED).at(positions).changed(more)
-        asked = _asked_near(run, plugins, nodes, question)
+        # In half of the time that is left: if that is too little, the other half is for a decision from the beginning.
+        until = (run.decision.profile.clock() + question.deadline) / 2
+        asked = _asked_near(run, plugins, nodes, msgspec.structs.replace(question, deadline=until))
         if asked is None:
             self._pause_longer()
             return None

@@ -200,7 +200,7 @@ def test_one_clock_counts_from_the_arrival_of_a_call_to_its_decision() -> None:
             writer.close()
             return answer[2]
 
-    error = 'running "Fails" filter plugin: the time for this decision is over (--decision-timeout)'
+    error = 'running "TakesLong" filter plugin: the time for this decision is over (--decision-timeout)'
     assert asyncio.run(call())["Error"] == error
     assert [(each.seconds, each.limit) for each in world.observations] == [(5.0, "decision-time")]
 

@@ -17,7 +17,7 @@ from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.loading import default_config
 from extender_service.config.rules import rules_of
 from extender_service.framework.cycle_state import CycleState
-from extender_service.framework.guard import CycleError
+from extender_service.framework.guard import CycleError, OutOfTimeError
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Filter, Plugin, PreFilter, PreScore, Reach, Reserve, Score
 from extender_service.framework.profiles import Profiles
@@ -699,3 +699,47 @@ def test_states_are_seldom_computed_where_runs_are_short(monkeypatch: pytest.Mon
             loop.cluster.apply_node(make_node("n0", {"cpu": str(number + 1), "memory": "4Gi", "pods": "200"}))
     assert 1 < computed < 10
     assert loop.repeated == 150
+
+
+class Slow(Alone):
+    """Takes a while for each node, and gives up when the time is over."""
+
+    name: ClassVar[str] = "Slow"
+    seconds = 0.0
+    now = 0.0
+
+    def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
+        for _ in range(len(nodes)):
+            state.require_time()
+            self.now += self.seconds
+        return super().score(state, pod, nodes)
+
+
+class SlowOnItsNode(Slow):
+    reach: ClassVar[Reach] = Reach.NODE
+
+
+def test_states_that_take_too_long_to_compute_leave_time_for_a_decision_from_the_beginning() -> None:
+    slow = SlowOnItsNode(None, None)  # type: ignore[arg-type]
+    slow.seconds = 0.1
+    loop = Loop(nodes=5, plugins=[slow])
+    loop.profile.clock = lambda: slow.now
+    for number in range(20):
+        pod = replica(number, "1m")
+        decision = loop.engine.decide(structs.replace(loop.question(pod), deadline=slow.now + 4))
+        loop.engine.place(pod, decision.question.nodes.view.name_at(decision.choose()), decision)
+    assert loop.repeated == 15
+
+
+def test_a_plugin_that_takes_too_long_in_a_run_is_named() -> None:
+    slow = Slow(None, None)  # type: ignore[arg-type]
+    loop = Loop(nodes=5, plugins=[slow])
+    loop.profile.clock = lambda: slow.now
+    for number in range(3):
+        loop.place(replica(number, "1m"))
+    assert loop.repeated == 2
+    slow.seconds = 5.0
+    with pytest.raises(OutOfTimeError, match=r'^running Score plugins: plugin "Slow" failed with: the time '):
+        loop.engine.decide(structs.replace(loop.question(replica(3, "1m")), deadline=slow.now + 4))
+    slow.seconds = 0.0
+    assert loop.place(replica(3, "1m")) is not None
