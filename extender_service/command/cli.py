@@ -136,8 +136,10 @@ def parser() -> argparse.ArgumentParser:
     schedule = commands.add_parser(
         "schedule",
         help="run the whole scheduler, in kube-scheduler's place or beside it",
-        description="Schedule the pods of the profiles' scheduler names, as kube-scheduler does. An environment "
-        f"variable can set each option, too: for example --kubeconfig by {ENVIRONMENT_PREFIX}KUBECONFIG.",
+        description="Schedule the pods of the profiles' scheduler names, as kube-scheduler does, with its flags. "
+        "This program's own are --plugin, --decision-timeout, --watchdog-timeout, --log-level, --log-format, "
+        "--cluster-file and --output. An environment variable can set each option, too: for example --kubeconfig by "
+        f"{ENVIRONMENT_PREFIX}KUBECONFIG.",
     )
     _add_schedule_options(schedule.add_option)
     _add_place_options(schedule.add_option)

@@ -5,7 +5,7 @@ import logging
 import uuid
 from collections.abc import Coroutine
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 from extender_service.command.start_error import StartError
 from extender_service.config.types import LeaderElectionConfiguration
@@ -18,6 +18,8 @@ from extender_service.scheduler.leader_election import JITTER_FACTOR, ElectionTi
 from extender_service.seams import Machine
 
 log = logging.getLogger(__name__)
+
+DEFAULT_DECISION_SECONDS: Final = 4.0
 
 
 class LeaseLostError(Exception):
@@ -117,3 +119,22 @@ def _times(election: LeaderElectionConfiguration) -> ElectionTimes:
             f"retryPeriod ({election.retry_period})"
         )
     return times
+
+
+def decision_seconds(given: float | None, election: LeaderElectionConfiguration) -> float:
+    """Return how long plugins may take in one attempt: as long as `given`, or else so that the lease can be renewed.
+
+    A renewal that is due, retryPeriod after the one before, waits for the attempt; it must be answered before
+    renewDeadline is over. Raises StartError if `given` leaves no time for that.
+    """
+    if not election.leader_elect:
+        return DEFAULT_DECISION_SECONDS if given is None else given
+    left_seconds = election.renew_deadline.seconds - election.retry_period.seconds
+    if given is None:
+        return min(DEFAULT_DECISION_SECONDS, left_seconds / 2)
+    if given >= left_seconds:
+        raise StartError(
+            f"--decision-timeout: {given:g}s must be less than {left_seconds:g}s, leaderElection's renewDeadline minus "
+            "retryPeriod: while plugins run, the leader does not renew its lease"
+        )
+    return given

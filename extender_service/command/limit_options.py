@@ -23,9 +23,9 @@ def add_limit_options(add: Callable[..., None]) -> None:
     def add_number(option: str, default: int, what: str) -> None:
         add(option, type=positive_number, default=default, metavar="NUMBER", help=f"{what} (default: {default})")
 
-    def add_seconds(option: str, default: float, what: str, kind: Callable[[str], float] | None = None) -> None:
+    def add_seconds(option: str, default: float, what: str) -> None:
         help_text = f"{what} (default: {default:g}s)"
-        add(option, type=kind or positive_duration, default=default, metavar="DURATION", help=help_text)
+        add(option, type=positive_duration, default=default, metavar="DURATION", help=help_text)
 
     add_size("--max-body-size", _CALLS.body_bytes, "the largest body of a request; the answer to a larger one is 413")
     add_size("--max-bodies-size", _CALLS.bodies_bytes, "the total size of request bodies and unsent answers in memory")
@@ -52,11 +52,18 @@ def add_limit_options(add: Callable[..., None]) -> None:
         "the time after which an idle connection is closed; set more than kube-scheduler's 90 s",
     )
     add_seconds("--tls-handshake-timeout", _CONNECTIONS.handshake_seconds, "the time for a TLS handshake")
-    add_seconds(
+    add_watchdog_option(add)
+
+
+def add_watchdog_option(add: Callable[..., None]) -> None:
+    """Add the option that `serve` and `schedule` have."""
+    add(
         "--watchdog-timeout",
-        DEFAULT_WATCHDOG_SECONDS,
-        "how long code may block the event loop; then the process ends, for the kubelet to restart it; 0 for no limit",
-        duration,
+        type=duration,
+        default=DEFAULT_WATCHDOG_SECONDS,
+        metavar="DURATION",
+        help="how long code may block the event loop; then the process ends, for the kubelet to restart it; 0 for no "
+        f"limit (default: {DEFAULT_WATCHDOG_SECONDS:g}s)",
     )
 
 

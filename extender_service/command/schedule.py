@@ -20,7 +20,7 @@ import uvloop
 from extender_service.cluster.sources.api_server import ApiServer
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.command.background import debug_on_signal, log_sync
-from extender_service.command.election import Candidacy, LeaseLostError
+from extender_service.command.election import Candidacy, LeaseLostError, decision_seconds
 from extender_service.command.free_memory import returning_free_memory
 from extender_service.command.huge_pages import begin_to_use_huge_pages
 from extender_service.command.schedule_options import ScheduleOptions
@@ -66,9 +66,11 @@ from extender_service.scheduler.pod_resource_metrics import PodResourceMetrics
 from extender_service.scheduler.registered_kinds import RegisteredKind, registered_kinds
 from extender_service.scheduler.scheduler import Scheduler
 from extender_service.scheduler.scheduler_metrics import SchedulerMetrics, SchedulerState
+from extender_service.scheduler.time_limit import TimeLimit
 from extender_service.scheduling.engine import Engine
 from extender_service.seams import THIS_MACHINE, Machine
 from extender_service.serving.process_end import set_signal_handler
+from extender_service.serving.watchdog import watchdog
 
 log = logging.getLogger(__name__)
 
@@ -158,14 +160,8 @@ async def _schedule_with(
     events_client = client_of_its_own(candidacy.write_problem)
     extenders = setup.config.extenders
     async with lease_client, client, events_client, AsyncExitStack() as connections:
-        log.info(
-            "starting",
-            extra={
-                "api_server": credentials.server,
-                "profiles": ",".join(names),
-                "emulated_version": setup.rules.release,
-            },
-        )
+        facts = {"api_server": credentials.server, "profiles": ",".join(names), "emulated_version": setup.rules.release}
+        log.info("starting", extra=facts)
         cluster = Cluster(setup.rules)
         api_server = ApiServer(
             cluster,
@@ -186,7 +182,8 @@ async def _schedule_with(
         events = EventRecorder(events_client, names[0], machine=machine)
         asked = Extenders(clients, setup.rules)
         program = _Program(options, setup, cluster, client, api_server, events, candidacy, listener, asked, machine)
-        await program.run()
+        with watchdog(options.watchdog_seconds):
+            await program.run()
     log.info("stopped")
 
 
@@ -411,8 +408,9 @@ def _scheduler(
             extenders_score=extenders.score_any,
         )
     )
+    limit = TimeLimit(machine.clock, decision_seconds(options.decision_seconds, setup.config.leader_election))
     scheduler = Scheduler(
-        SchedulingCycle(engine, sampling, extenders, metrics),
+        SchedulingCycle(engine, limit, sampling, extenders, metrics),
         engine,
         queue,
         pending,

@@ -11,7 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from extender_service.command.emulation import EmulationOptions, emulation_options
-from extender_service.command.option_values import address, boolean, go_duration, int32, number, port
+from extender_service.command.limit_options import add_watchdog_option
+from extender_service.command.option_values import (
+    address,
+    boolean,
+    go_duration,
+    int32,
+    number,
+    port,
+    positive_duration,
+)
 
 if TYPE_CHECKING:  # these need pydantic, which `version` should not wait for
     from extender_service.config.types import KubeSchedulerConfiguration
@@ -129,7 +138,8 @@ class ConfigurationFlags:
 class ScheduleOptions:
     """The options of `schedule`. `extender-service schedule --help` describes them.
 
-    `without_effect` are the names of options that were given, and change nothing here.
+    `decision_seconds` are None where the times of the lease decide. `without_effect` are the names of options that were
+    given, and change nothing here.
     """
 
     config: Path | None
@@ -139,6 +149,8 @@ class ScheduleOptions:
     flags: ConfigurationFlags
     emulation: EmulationOptions
     max_in_unschedulable_seconds: float
+    decision_seconds: float | None
+    watchdog_seconds: float
     serving: SecureServingOptions
     authentication: AuthenticationOptions
     authorization: AuthorizationOptions
@@ -162,11 +174,24 @@ def add_schedule_options(add: AddOption) -> None:
         metavar="DURATION",
         help="how long a pod waits at most for an event that could help, before it is tried again (default: 5m)",
     )
+    _add_time_limits(add)
     _add_serving_options(add)
     _add_authentication_options(add)
     _add_authorization_options(add)
     for name in _WITHOUT_EFFECT:
         _add(add, name, "bool" if name in _SWITCHES else "text", "accepted, without effect")
+
+
+def _add_time_limits(add: AddOption) -> None:
+    """Add options that kube-scheduler does not have, and `serve` has."""
+    add(
+        "--decision-timeout",
+        type=positive_duration,
+        metavar="DURATION",
+        help="how long plugins may take in one attempt; then it fails, and the pod backs off (default: 4s, or half of "
+        "leaderElection's renewDeadline without its retryPeriod, if that is less)",
+    )
+    add_watchdog_option(add)
 
 
 def _add_serving_options(add: AddOption) -> None:
@@ -265,6 +290,8 @@ def schedule_options(options: argparse.Namespace) -> ScheduleOptions:
         flags=flags,
         emulation=emulation_options(options),
         max_in_unschedulable_seconds=options.pod_max_in_unschedulable_pods_duration.seconds,
+        decision_seconds=options.decision_timeout,
+        watchdog_seconds=options.watchdog_timeout,
         serving=_serving(options),
         authentication=_authentication(options),
         authorization=_authorization(options),

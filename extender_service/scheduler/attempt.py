@@ -6,7 +6,7 @@ from functools import partial
 import msgspec
 
 from extender_service.cluster.state.placements import Placement
-from extender_service.framework.guard import CycleError
+from extender_service.framework.guard import CycleError, OutOfTimeError
 from extender_service.framework.interface import PostFilterResult
 from extender_service.framework.queueing_hints import EXTENDER
 from extender_service.framework.status import Code
@@ -20,6 +20,7 @@ from extender_service.scheduler.extenders.extenders import NO_EXTENDERS, Extende
 from extender_service.scheduler.failure import NO_NODES_AVAILABLE, Failure
 from extender_service.scheduler.fit_error import FitError, fit_error_of
 from extender_service.scheduler.node_sampling import NodeSampling
+from extender_service.scheduler.time_limit import TimeLimit
 from extender_service.scheduling.decision import Decision
 from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.eviction import Victim, victim_in
@@ -42,15 +43,17 @@ Outcome = Placement | Preemption | Failure
 
 
 class SchedulingCycle:
-    """Attempts pods, one at a time. Without `sampling`, it looks at all nodes."""
+    """Attempts pods, one at a time, within a `limit`. Without `sampling`, it looks at all nodes."""
 
     def __init__(
         self,
         engine: Engine,
+        limit: TimeLimit,
         sampling: NodeSampling | None = None,
         extenders: Extenders = NO_EXTENDERS,
         metrics: AttemptMetrics = UNCOUNTED,
     ) -> None:
+        self.limit = limit
         self._engine = engine
         self._metrics = metrics
         self._sampling = sampling
@@ -67,6 +70,7 @@ class SchedulingCycle:
         """
         if not self._engine.cluster.node_count:
             return NO_NODES_AVAILABLE
+        self.limit.begin()
         try:
             if self._extenders.are_interested(pod):
                 return await self._attempt_with_extenders(pod)
@@ -80,7 +84,8 @@ class SchedulingCycle:
     async def _attempt_with_extenders(self, pod: Pod) -> Outcome:
         if self._sampling is not None:
             self._sampling.order.begin_attempt()
-        found = await ExtendedSearch(self._engine, self._extenders, self._sampling, self._metrics, pod).run()
+        engine, extenders, limit = self._engine, self._extenders, self.limit
+        found = await ExtendedSearch(engine, extenders, self._sampling, self._metrics, limit, pod).run()
         if found.node_name:
             return self._place(found.decision, found.node_name)
         return await self._make_room(found.decision, {EXTENDER} if found.has_removed else ())
@@ -95,7 +100,7 @@ class SchedulingCycle:
 
         Raises CycleError, QuantityError.
         """
-        engine, sampling = self._engine, self._sampling
+        engine, sampling, deadline = self._engine, self._sampling, self.limit.deadline
         if sampling is not None:
             sampling.order.begin_attempt()
         nominated = pod.status.nominated_node_name
@@ -104,14 +109,16 @@ class SchedulingCycle:
         if nominated:
             try:
                 nodes = engine.nodes.named_once([nominated])
-                decision = self._decide(Question(pod, nodes, refuses_unsupported=True, is_nominated=True))
+                decision = self._decide(Question(pod, nodes, deadline, refuses_unsupported=True, is_nominated=True))
+            except OutOfTimeError:
+                raise  # nor is there time for other nodes
             except CycleError:
                 nominated = ""  # kube-scheduler logs it, and looks at all nodes
             else:
                 if len(decision.feasible):
                     return decision
         search = None if sampling is None else partial(sampling.narrow, judged=nominated)
-        return self._decide(Question(pod, engine.nodes.all(), refuses_unsupported=True, search=search))
+        return self._decide(Question(pod, engine.nodes.all(), deadline, refuses_unsupported=True, search=search))
 
     def _decide(self, question: Question) -> Decision:
         decision = self._engine.decide(question)
@@ -133,7 +140,8 @@ class SchedulingCycle:
             candidates = list(result.candidates)
             if candidates:
                 randrange = decision.profile.random.randrange
-                result = await agreed_preemption(self._extenders, engine.cluster, pod, candidates, randrange)
+                with self.limit.left_out():
+                    result = await agreed_preemption(self._extenders, engine.cluster, pod, candidates, randrange)
         error = msgspec.structs.replace(error, post_filter=result.status.message)
         if result.status.code == Code.SUCCESS and result.victims:
             return self._preemption(error, result)

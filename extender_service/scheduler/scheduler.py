@@ -117,7 +117,8 @@ class Scheduler:
                 info = self._queue.pop()
                 if info is not None:
                     await self.schedule_one(info)
-                await self._sleep(0)  # the watch and bindings have their turn between two pods
+                # The watch, bindings and the lease have their turn between two pods.
+                await self._sleep(self._cycle.limit.rest_seconds())
             for task in flushes:
                 task.cancel()
 

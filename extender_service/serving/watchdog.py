@@ -1,6 +1,7 @@
 """Ends the process if code blocks the event loop for too long, so that the kubelet starts it again.
 
-Deadlines are checked between plugins. A plugin that never returns would block all calls and all watches for ever.
+Deadlines are checked between plugins. A plugin that never returns would block all calls and all watches for ever, and
+in `schedule` the renewal of the lease.
 """
 
 import asyncio
@@ -94,7 +95,7 @@ def _give_up(limit_seconds: float, thread: int, end: Callable[[int], None]) -> N
     frame = sys._current_frames().get(thread)  # noqa: SLF001 - the documented way to another thread's stack
     stack = "".join(traceback.format_stack(frame)) if frame is not None else "unknown"
     log.critical(
-        "ending: nothing was answered for too long, as some code does not return (--watchdog-timeout)",
+        "ending: code has kept the event loop for too long, and does not return (--watchdog-timeout)",
         extra={"seconds": limit_seconds, "stack": stack, "exit_status": EXIT_STUCK},
     )
     in_any_case.cancel()

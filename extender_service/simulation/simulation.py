@@ -42,6 +42,7 @@ from extender_service.scheduler.node_sampling import NodeSampling, percentages
 from extender_service.scheduler.nominated_pods import nominations
 from extender_service.scheduler.pod_lister import PodLister
 from extender_service.scheduler.scheduler import Scheduler
+from extender_service.scheduler.time_limit import TimeLimit
 from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.question import Question
 from extender_service.simulation.pod_outcome import DELETED, GATED, OTHER_SCHEDULER, PodOutcome
@@ -115,8 +116,9 @@ class Simulation:
         self._engine = Engine(self.cluster, profiles, self._api, nominated_for=nominations(self.cluster, self._queue))
         wanted = percentages(config)
         sampling = None if wanted is None else NodeSampling(NodeOrder(self.cluster.nodes), wanted)
+        unlimited = TimeLimit(self.time)  # where pods go must not depend on how fast the machine is
         self._scheduler = Scheduler(
-            SchedulingCycle(self._engine, sampling, NO_EXTENDERS),
+            SchedulingCycle(self._engine, unlimited, sampling, NO_EXTENDERS),
             self._engine,
             self._queue,
             pending,

@@ -45,6 +45,7 @@ from extender_service.scheduler.nominated_pods import nominations
 from extender_service.scheduler.pod_lister import PodLister
 from extender_service.scheduler.scheduler import Scheduler
 from extender_service.scheduler.scheduler_metrics import SchedulerMetrics
+from extender_service.scheduler.time_limit import TimeLimit
 from extender_service.scheduling.engine import Engine
 from tests.counted.bytecodes import COUNTED, STILL, WARM_UP, executed, finish, typical
 from tests.counted.pods import PODS_PER_NODE
@@ -116,7 +117,7 @@ class Program:
         engine = Engine(cluster, Profiles(profiles), api, nominated_for=nominations(cluster, self._queue))
         self._events = EventRecorder(self._client, NAME)
         self._scheduler = Scheduler(
-            SchedulingCycle(engine, metrics=metrics),
+            SchedulingCycle(engine, TimeLimit(handle.clock), metrics=metrics),
             engine,
             self._queue,
             pending,

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.framework.guard import CycleError
+from extender_service.framework.guard import CycleError, OutOfTimeError
 from extender_service.framework.queueing_hints import EXTENDER
 from extender_service.framework.runtime import Search
 from extender_service.kube.types.core import Pod, pod_name
@@ -21,6 +21,7 @@ from extender_service.scheduler.attempt_metrics import AttemptMetrics
 from extender_service.scheduler.extenders.extender_client import ExtenderError
 from extender_service.scheduler.extenders.extenders import Extenders, Statuses
 from extender_service.scheduler.node_sampling import NodeSampling
+from extender_service.scheduler.time_limit import TimeLimit
 from extender_service.scheduling.asked_nodes import AskedNodes
 from extender_service.scheduling.decision import Decision
 from extender_service.scheduling.engine import Engine
@@ -50,12 +51,14 @@ class ExtendedSearch:
         extenders: Extenders,
         sampling: NodeSampling | None,
         metrics: AttemptMetrics,
+        limit: TimeLimit,
         pod: Pod,
     ) -> None:
         self._engine = engine
         self._metrics = metrics
         self._extenders = extenders
         self._sampling = sampling
+        self._limit = limit
         self._pod = pod
         self._statuses: Statuses = {}
         self._version = engine.cluster.version
@@ -67,6 +70,8 @@ class ExtendedSearch:
         if nominated and self._engine.cluster.nodes.is_node(nominated):
             try:
                 decision = await self._on_nominated_node(nominated)
+            except OutOfTimeError:
+                raise  # nor is there time for other nodes
             except (CycleError, ExtenderError) as error:
                 extra = {"pod": pod_name(self._pod), "node": nominated, "error": str(error)}
                 log.warning("cannot evaluate the nominated node", extra=extra)
@@ -79,7 +84,8 @@ class ExtendedSearch:
         search = None if self._sampling is None else partial(self._sampling.narrow, judged=judged)
         decision = self._decide(self._engine.nodes.all(), search)
         names = _feasible(decision)
-        left = await self._extenders.filter(self._pod, names, self._statuses)
+        with self._limit.left_out():
+            left = await self._extenders.filter(self._pod, names, self._statuses)
         has_removed = len(left) != len(names)
         if not left:
             return Found(self._refused(decision), "", has_removed)
@@ -90,7 +96,8 @@ class ExtendedSearch:
         decision = self._decide(self._engine.nodes.named_once([name]), is_nominated=True)
         if not len(decision.feasible):
             return None
-        left = await self._extenders.filter(self._pod, [name], self._statuses)
+        with self._limit.left_out():
+            left = await self._extenders.filter(self._pod, [name], self._statuses)
         return self._current(decision, [name], is_nominated=True) if left else None
 
     async def _best(self, decision: Decision, names: Sequence[str]) -> Found:
@@ -101,7 +108,8 @@ class ExtendedSearch:
         if len(names) == 1:
             return Found(decision, names[0])
         totals = np.zeros(len(names), np.int64) if decision.totals is None else decision.totals
-        totals = totals + await self._extenders.priorities(self._pod, names)
+        with self._limit.left_out():
+            totals = totals + await self._extenders.priorities(self._pod, names)
         decision = self._current(decision, names)
         left = set(_feasible(decision))
         is_left = np.array([name in left for name in names])
@@ -112,6 +120,7 @@ class ExtendedSearch:
         self, decision: Decision, names: Sequence[str], *, must_score: bool = False, is_nominated: bool = False
     ) -> Decision:
         """Return a decision that holds now, in which all feasible nodes are among `names`. Raises CycleError."""
+        decision.state.deadline = self._limit.deadline
         if self._engine.cluster.version == self._version:
             feasible = decision.feasible
             if len(names) < len(feasible):
@@ -124,6 +133,7 @@ class ExtendedSearch:
 
     def _refused(self, decision: Decision) -> Decision:
         """Return a decision that holds now, and in which no node is feasible, for what plugins and extenders say."""
+        decision.state.deadline = self._limit.deadline
         if self._engine.cluster.version != self._version:
             # A node that has become feasible meanwhile was not asked about. The change will wake the pod.
             decision = self._decide(self._engine.nodes.all())
@@ -138,7 +148,13 @@ class ExtendedSearch:
     def _decide(self, nodes: AskedNodes, search: Search | None = None, *, is_nominated: bool = False) -> Decision:
         self._version = self._engine.cluster.version
         question = Question(
-            self._pod, nodes, must_score=False, refuses_unsupported=True, search=search, is_nominated=is_nominated
+            self._pod,
+            nodes,
+            self._limit.deadline,
+            must_score=False,
+            refuses_unsupported=True,
+            search=search,
+            is_nominated=is_nominated,
         )
         decision = self._engine.decide(question)
         self._metrics.judged(decision)

@@ -27,6 +27,7 @@ from extender_service.scheduler.attempt import SchedulingCycle
 from extender_service.scheduler.fit_error import fit_error_of
 from extender_service.scheduler.node_order import NodeOrder
 from extender_service.scheduler.node_sampling import NodeSampling, percentages
+from extender_service.scheduler.time_limit import TimeLimit
 from extender_service.scheduling.decision import Decision
 from extender_service.scheduling.engine import Engine
 from tests.lockstep.sampling.generator import Script
@@ -67,7 +68,7 @@ class _World:
         assert wanted is not None
         self.sampling = NodeSampling(NodeOrder(self.cluster.nodes), wanted)
         self.engine = Engine(self.cluster, Profiles(profiles), None)  # type: ignore[arg-type]  # binds nothing
-        self.cycle = SchedulingCycle(self.engine, self.sampling)
+        self.cycle = SchedulingCycle(self.engine, TimeLimit(lambda: 0.0), self.sampling)
         self.nodes = NodeStore(self.cluster)
 
     def apply(self, node: Node) -> None:

@@ -1,6 +1,7 @@
 """A whole scheduler with its cluster, its clock and the API server's part, for tests of the scheduler's modules."""
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -41,6 +42,7 @@ from extender_service.scheduler.nominated_pods import nominations
 from extender_service.scheduler.pod_lister import PodLister
 from extender_service.scheduler.pod_resource_metrics import PodResourceMetrics
 from extender_service.scheduler.scheduler import Scheduler
+from extender_service.scheduler.time_limit import TimeLimit
 from extender_service.scheduling.binder import CONFIRM_SECONDS
 from extender_service.scheduling.engine import Engine
 from tests.support.clock import Clock
@@ -108,7 +110,8 @@ class SchedulerWorld:
     """A scheduler with the default plugins, or with `plugins` besides DefaultBinder, whose watch a test drives.
 
     `percentage` is of the nodes that are to be found feasible; all without it. `extenders` makes those that are asked.
-    `rules` are those of a release; `uses_hints` turns hints on in v1.31.1.
+    `rules` are those of a release; `uses_hints` turns hints on in v1.31.1. Plugins may take `decision_seconds` in an
+    attempt.
     """
 
     def __init__(
@@ -121,6 +124,7 @@ class SchedulerWorld:
         metrics: AttemptMetrics = UNCOUNTED,
         rules: Rules = DEFAULT_RULES,
         confirm_seconds: float = CONFIRM_SECONDS,
+        decision_seconds: float = math.inf,
     ) -> None:
         if uses_hints:
             rules = rules_of(31, {"SchedulerQueueingHints": True})
@@ -159,7 +163,8 @@ class SchedulerWorld:
         self.events: list[Occurrence] = []
         order = NodeOrder(self.cluster.nodes)
         self.sampling = None if percentage is None else NodeSampling(order, {NAME: percentage})
-        self.cycle = SchedulingCycle(self.engine, self.sampling, made, metrics)
+        limit = TimeLimit(self.clock, decision_seconds)
+        self.cycle = SchedulingCycle(self.engine, limit, self.sampling, made, metrics)
         self.scheduler = Scheduler(
             self.cycle,
             self.engine,

@@ -144,6 +144,13 @@ def test_times_that_do_not_fit_are_refused_as_those_of_a_file(scheduled: Schedul
         configured(scheduled("--leader-elect-lease-duration=5s"))
 
 
+def test_plugins_have_the_limits_of_serve(scheduled: Scheduled) -> None:
+    options = scheduled()
+    assert (options.decision_seconds, options.watchdog_seconds) == (None, 30)
+    options = scheduled("--decision-timeout=800ms", "--watchdog-timeout=0")
+    assert (options.decision_seconds, options.watchdog_seconds) == (0.8, 0)
+
+
 def test_lists_are_separated_by_commas_or_repeated(scheduled: Scheduled) -> None:
     options = scheduled(
         "--authorization-always-allow-paths=/metrics,/configz",
@@ -183,6 +190,8 @@ def test_flags_without_a_meaning_here_are_accepted_and_named(scheduled: Schedule
         ("--kube-api-qps=inf", "argument --kube-api-qps: 'inf' is not a number"),
         ("--leader-elect-retry-period=2", "argument --leader-elect-retry-period: missing unit in duration"),
         ("--kube-api-burst=x", "argument --kube-api-burst: 'x' is not a whole number"),
+        ("--decision-timeout=0s", "argument --decision-timeout: '0s' must be more than 0"),
+        ("--watchdog-timeout=-1s", "argument --watchdog-timeout: '-1s' is negative"),
     ],
 )
 def test_a_wrong_value_is_refused(argument: str, problem: str, capsys: pytest.CaptureFixture[str]) -> None:

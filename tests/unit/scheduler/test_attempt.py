@@ -1,10 +1,18 @@
-"""What an attempt leaves of a pod's nominated node, and what it says of the room that it found, by release."""
+"""What an attempt leaves of a pod's nominated node, and what it says of the room that it found, by release; how long it
+may take."""
+
+from typing import ClassVar
 
 import msgspec
 import pytest
 
 from extender_service.config.rules import rules_of
-from extender_service.framework.status import unschedulable
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.interface import FilterAgain, PostFilter, PostFilterResult
+from extender_service.framework.status import Status, unschedulable
+from extender_service.framework.verdicts import Verdicts
+from extender_service.kube.types.core import Pod
+from tests.support.clock import Clock
 from tests.support.clusters.scheduler_world import SchedulerWorld
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_node, make_pod
@@ -37,3 +45,72 @@ async def test_the_event_of_a_pod_that_preempts_says_where_from_1_37_on(minor: i
     [event] = [event for event in world.events if event.regarding.name == "p"]
     where = " preemption: found a potential placement for pod on node a, preempting 1 victims" if minor == 37 else ""
     assert event.note == f"0/1 nodes are available: 1 Insufficient cpu.{where}"
+
+
+class Preempts(PostFilter):
+    """Takes three seconds of the clock of a world, and finds no room."""
+
+    name: ClassVar[str] = "Preempts"
+    clock: Clock
+
+    def post_filter(
+        self, state: CycleState, pod: Pod, verdicts: Verdicts, filter_again: FilterAgain
+    ) -> PostFilterResult:
+        self.clock.pass_seconds(3)
+        return PostFilterResult(unschedulable("no room"))
+
+
+TIME_IS_OVER = "the time for this decision is over (--decision-timeout)"
+
+
+def condition(world: SchedulerWorld) -> tuple[str, str]:
+    """The reason and the message of the only condition that was written."""
+    [patch] = [patch for verb, _, patch in world.api.written if verb == "patch"]
+    [written] = patch["status"]["conditions"]
+    return written["reason"], written["message"]
+
+
+@in_event_loop
+async def test_a_pod_fails_by_the_name_of_the_plugin_that_takes_too_long_and_the_next_one_is_bound() -> None:
+    seconds = [5.0, 0.0]
+    slow = Stub("Slow", rejects=lambda: world.clock.pass_seconds(seconds.pop(0)))
+    world = SchedulerWorld(make_node("a"), plugins={"filter": [(slow, 0), (Stub("Other"), 0)]}, decision_seconds=4)
+    world.create(make_pod("slow"), make_pod("next"))
+    assert world.attempt_all() == ["slow", "next"]
+    await world.scheduler.close()
+    assert world.api.named("bind") == ["next"]
+    text = f'running "Slow" filter plugin: {TIME_IS_OVER}'
+    assert condition(world) == ("SchedulerError", text)
+    assert [event.note for event in world.events if event.regarding.name == "slow"] == [text]
+    assert world.where() == {"backoff": 1}
+
+
+@in_event_loop
+async def test_no_other_node_is_looked_at_if_the_nominated_one_takes_all_the_time() -> None:
+    slow = Stub("Slow", rejects=lambda: world.clock.pass_seconds(5))
+    nodes = [make_node(name) for name in "abc"]
+    world = SchedulerWorld(*nodes, plugins={"filter": [(slow, 0)]}, decision_seconds=4)
+    world.create(make_pod("p", nominated="b"))
+    world.attempt()
+    await world.scheduler.close()
+    assert slow.asked == [1]
+    assert condition(world) == ("SchedulerError", f'running "Slow" filter plugin: {TIME_IS_OVER}')
+
+
+@in_event_loop
+async def test_preemption_shares_the_time_of_the_attempt() -> None:
+    def rejects() -> dict[str, Status]:
+        world.clock.pass_seconds(3)
+        return {"a": unschedulable("full")}
+
+    preempts = Preempts(None, SchedulerWorld().handle)
+    world = SchedulerWorld(
+        make_node("a"),
+        plugins={"filter": [(Stub("Full", rejects=rejects), 0)], "postFilter": [(preempts, 0)]},
+        decision_seconds=4,
+    )
+    preempts.clock = world.clock
+    world.create(make_pod("p"))
+    world.attempt()
+    await world.scheduler.close()
+    assert condition(world) == ("SchedulerError", f'running PostFilter plugin "Preempts": {TIME_IS_OVER}')

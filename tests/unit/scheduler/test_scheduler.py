@@ -591,6 +591,28 @@ async def test_the_loop_places_all_pods_and_ends_when_the_queue_is_closed(count:
 
 
 @in_event_loop
+async def test_after_a_long_attempt_the_event_loop_is_free_for_a_while() -> None:
+    takes = [3.0, 0.0]
+    slept: list[float] = []
+    slow = Stub("Slow", rejects=lambda: world.clock.pass_seconds(takes.pop(0)))
+    world = SchedulerWorld(make_node("a"), plugins={"filter": [(slow, 0)]}, decision_seconds=4)
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        await asyncio.sleep(0)
+
+    world.scheduler._sleep = sleep
+    running = asyncio.create_task(world.scheduler.run())
+    world.create(make_pod("slow"), make_pod("next"))
+    while len(world.api.named("bind")) < 2:
+        await asyncio.sleep(0)
+    world.queue.close()
+    await running
+    await world.scheduler.close()
+    assert slept.count(0.75) == 1
+
+
+@in_event_loop
 async def test_thousands_of_pods_that_wait_for_the_same_plugins_share_the_sets_of_them() -> None:
     world = SchedulerWorld(make_node("small", SMALL))
     world.create(make_pod("p", requests=CPU), make_pod("q", requests=CPU))

@@ -14,8 +14,9 @@ from tests.worlds.simulation.world import World
 def scheduler(
     world: World, name: str, api_server: str, *arguments: str, clocks: MachineClocks | None = None
 ) -> Process:
-    """Return `schedule` on a machine, with more arguments. Nothing is served: TLS is outside of the world."""
-    usual = ("schedule", "--master", api_server, "--secure-port", "0")
+    """Return `schedule` on a machine, with more arguments. Nothing is served, as TLS is outside of the world, and no
+    thread watches it."""
+    usual = ("schedule", "--master", api_server, "--secure-port", "0", "--watchdog-timeout", "0")
     options = schedule_options(parser().parse_args([*usual, *arguments]))
     return Process(world, name, partial(run_scheduler, options), clocks)
 

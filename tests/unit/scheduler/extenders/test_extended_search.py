@@ -449,3 +449,36 @@ async def test_where_nothing_else_scores_extenders_choose_alone() -> None:
         assert world.place_of(make_pod("p")) == "b"
         await world.scheduler.close()
         assert world.engine.profiles.has(NAME)
+
+
+@in_event_loop
+async def test_the_time_that_extenders_take_is_not_that_of_the_plugins() -> None:
+    def slowly(answer: Any) -> Any:
+        def answered(args: Any) -> Any:
+            world.clock.pass_seconds(60)
+            return answer(args)
+
+        return answered
+
+    stub = StubExtender(filter=slowly(only("a", "b")), prioritize=slowly(scores(b=10)))
+    async with extended_world(*NODES, extenders=[(stub, {"weight": 100})], decision_seconds=4) as world:
+        world.create(make_pod("p"))
+        await world.attempt_with_extenders()
+        assert world.place_of(make_pod("p")) == "b"
+        stub.answers["filter"] = slowly(only())
+        world.create(make_pod("q"))
+        await world.attempt_with_extenders()
+        await world.scheduler.close()
+        assert message(world).startswith("0/3 nodes are available: 3 no gpu. preemption: 0/3 nodes are available: ")
+
+
+@in_event_loop
+async def test_plugins_that_take_too_long_on_the_nominated_node_are_asked_about_no_other() -> None:
+    slow = Stub("Slow", rejects=lambda: world.clock.pass_seconds(5))
+    plugins = {"filter": [(slow, 0)]}
+    async with extended_world(*NODES, extenders=[(StubExtender(), {})], plugins=plugins, decision_seconds=4) as world:
+        world.create(make_pod("p", nominated="b"))
+        await world.attempt_with_extenders()
+        await world.scheduler.close()
+        assert slow.asked == [1]
+        assert message(world) == 'running "Slow" filter plugin: the time for this decision is over (--decision-timeout)'
