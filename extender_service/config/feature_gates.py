@@ -6,6 +6,7 @@ The order in which AllAlpha, AllBeta and single gates apply is featuregate.go's.
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from extender_service.config.gate_dependencies import unmet_dependencies
 from extender_service.config.known_gates import KnownGate, known_gates, minors_with
 from extender_service.config.release import version_of
 from extender_service.config.rules import followed_gates
@@ -58,7 +59,8 @@ def parse_gates(text: str) -> dict[str, bool]:
 def resolve_gates(settings: Mapping[str, bool], minor: int) -> GateSettings:
     """Return what the settings of single gates, AllAlpha and AllBeta say together for the release 1.`minor`.
 
-    Raises ValueError for a gate that kube-scheduler of this release does not know, or has locked to the other value.
+    Raises ValueError for a gate that kube-scheduler of this release does not know or has locked to the other value, and
+    for gates that are on, if only by default, without those that they depend on.
     """
     known = known_gates(minor)
     for name, is_on in settings.items():
@@ -69,6 +71,9 @@ def resolve_gates(settings: Mapping[str, bool], minor: int) -> GateSettings:
             wanted |= {name: settings[all_of] for name, gate in known.items() if gate.stage == stage}
     single = {name: is_on for name, is_on in settings.items() if name in known}
     wanted |= single
+    unmet = list(unmet_dependencies(wanted, minor))
+    if unmet:
+        raise ValueError("; ".join(unmet))
     followed = followed_gates(minor)
     changed = [name for name, gate in known.items() if name not in followed and wanted[name] != gate.default]
     not_followed = tuple(name for name in changed if wanted[name] != _DECIDED_BY.get(name, wanted[name]))

@@ -1,5 +1,5 @@
 // Command known_gates prints the feature gates that kube-scheduler v1.37.2 knows, as JSON: by name, the stage, the
-// default, and whether that is locked.
+// default, whether that is locked, and the gates that it depends on.
 package main
 
 import (
@@ -21,9 +21,10 @@ func main() {
 			os.Exit(1)
 		}
 	}
+	dependencies := gates.Dependencies()
 	known := map[string][]any{}
 	for name, spec := range gates.GetAll() {
-		known[string(name)] = []any{spec.PreRelease, spec.Default, spec.LockToDefault}
+		known[string(name)] = []any{spec.PreRelease, spec.Default, spec.LockToDefault, dependencies[name]}
 	}
 	if err := json.NewEncoder(os.Stdout).Encode(known); err != nil {
 		fmt.Fprintln(os.Stderr, "known_gates:", err)

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from extender_service.config.feature_gates import parse_gates, resolve_gates
@@ -95,3 +97,46 @@ def test_what_kube_scheduler_of_the_release_refuses_is_refused(minor: int, text:
 
 def test_a_locked_gate_may_be_set_to_what_it_is() -> None:
     assert wanted("SchedulerQueueingHints=true", minor=34)["SchedulerQueueingHints"]
+
+
+NEEDS = " is enabled, but depends on features that are disabled: "
+PARTS = f"InPlacePodLevelResourcesVerticalScaling{NEEDS}"
+CAPACITY = f"DRAFractionalCapacityRange{NEEDS}"
+TOPOLOGY = f"TopologyAwareWorkloadScheduling{NEEDS}"
+
+
+@pytest.mark.parametrize(
+    ("minor", "text", "problem"),
+    [
+        (35, "InPlacePodLevelResourcesVerticalScaling=true", f"{PARTS}[NodeDeclaredFeatures]"),
+        (36, "PodLevelResources=false", f"{PARTS}[PodLevelResources]"),
+        (
+            37,
+            "TopologyAwareWorkloadScheduling=true,DRAFractionalCapacityRange=true,DRAConsumableCapacity=false",
+            f"{CAPACITY}[DRAConsumableCapacity]; {TOPOLOGY}[GenericWorkload]",
+        ),
+    ],
+)
+def test_a_gate_that_is_on_needs_those_that_it_depends_on(minor: int, text: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(problem)}$"):
+        resolve_gates(parse_gates(text), minor)
+
+
+def test_gates_that_are_on_by_default_need_others_too() -> None:
+    with pytest.raises(ValueError, match=f"^ExtendWebSocketsToKubelet{NEEDS}") as error:
+        resolve_gates(parse_gates("NodeDeclaredFeatures=false"), 36)
+    assert f"{PARTS}[NodeDeclaredFeatures]" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("minor", "text"),
+    [
+        (34, "DynamicResourceAllocation=false"),
+        (35, "InPlacePodLevelResourcesVerticalScaling=true,NodeDeclaredFeatures=true"),
+        (36, "AllAlpha=true"),
+        (37, "AllAlpha=true,AllBeta=true"),
+        (37, "AllBeta=false"),
+    ],
+)
+def test_gates_may_be_set_together_with_those_that_they_depend_on(minor: int, text: str) -> None:
+    assert wanted(text, minor)

@@ -3,6 +3,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+from extender_service.config.gate_dependencies import gate_dependencies
 from extender_service.config.known_gates import known_gates, minors_with, was_last_on
 
 PROGRAM = Path(__file__).parents[2] / "kubernetes_1_37" / "known_gates"
@@ -23,7 +24,8 @@ def test_a_gate_that_is_gone_stays_as_it_was_last() -> None:
     assert not was_last_on("NodeDeclaredFeatures", 31)
 
 
-def test_the_gates_of_the_newest_release_are_those_that_kube_scheduler_has(build_go: Callable[[Path], Path]) -> None:
+def test_gates_and_dependencies_of_the_newest_release_are_kube_schedulers(build_go: Callable[[Path], Path]) -> None:
     printed = json.loads(subprocess.run([build_go(PROGRAM)], stdout=subprocess.PIPE, check=True).stdout)
-    theirs = {name: (STAGES[stage], default, locked) for name, (stage, default, locked) in printed.items()}
+    theirs = {name: (STAGES[stage], default, locked) for name, (stage, default, locked, _) in printed.items()}
     assert known_gates(37) == {name: gate for name, gate in theirs.items() if name not in ("AllAlpha", "AllBeta")}
+    assert gate_dependencies(37) == {name: needed for name, (*_, needed) in printed.items() if needed}
