@@ -97,7 +97,7 @@ class _YamlReader:
 
     def value(self, node: yaml.Node, path: str) -> Any:
         if isinstance(node, yaml.ScalarNode):
-            return node.value if node.tag == _STRING else _resolve(node.value)
+            return node.value if node.tag == _STRING else resolve_scalar(node.value)
         if isinstance(node, yaml.SequenceNode):
             return [self.value(each, f"{path}[{index}]") for index, each in enumerate(node.value)]
         return _mapping(self._fields(node, path), path, self._problems)
@@ -125,7 +125,7 @@ class _YamlReader:
         return json.dumps(value)
 
 
-def _resolve(text: str) -> Any:
+def resolve_scalar(text: str) -> Any:
     """Return the value of a plain scalar (goyaml.v2's resolve)."""
     if text in _WORDS:
         return _WORDS[text]
