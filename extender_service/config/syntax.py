@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from extender_service.config.problems import ConfigError, Problem
-from extender_service.kube.parsing.yaml_documents import AliasError, check_aliases
+from extender_service.kube.parsing.yaml_documents import AliasError, DocumentLoader
 
 _WORDS = {
     **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
@@ -39,7 +39,7 @@ class _Fields(list[tuple[str, Any]]):
     """The fields of a JSON object as they were written, so that repeated ones are still there."""
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(DocumentLoader):
     """Leaves plain scalars as they are written, to be resolved later."""
 
     def resolve(self, kind: type[yaml.Node], value: str | None, implicit: Any) -> str:  # noqa: ARG002
@@ -70,7 +70,6 @@ def _parse_yaml(text: str) -> tuple[Any, list[Problem]]:
         document = next(yaml.compose_all(text, Loader=_Loader), None)
         if document is None:
             return None, problems
-        check_aliases(document)
     except (yaml.YAMLError, AliasError) as error:
         raise ConfigError([Problem("", f"not valid YAML: {' '.join(str(error).split())}")]) from None
     return _YamlReader(problems).value(document, ""), problems

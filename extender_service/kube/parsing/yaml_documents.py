@@ -24,13 +24,14 @@ class AliasError(ValueError):
     """A document with an alias that contains itself, or with too many aliases. The text quotes nothing of it."""
 
 
-class ManifestLoader(Composer, yaml.CSafeLoader):
-    """A safe YAML loader that reads plain scalars as Kubernetes' YAML reader does: 2001-01-01 and 12:30 are strings.
+class DocumentLoader(Composer, yaml.CSafeLoader):
+    """Scans with libyaml, which skips tabs behind a value as Kubernetes' YAML reader does, and composes in Python.
 
-    Raises AliasError. Deep nesting raises RecursionError in the Python composer; the composer in C crashes.
+    Where an anchor is defined twice, aliases stand for the last definition before them. Raises AliasError. Deep nesting
+    raises RecursionError in the Python composer; the composer in C crashes.
     """
 
-    def __init__(self, stream: bytes) -> None:
+    def __init__(self, stream: bytes | str) -> None:
         yaml.CSafeLoader.__init__(self, stream)
         Composer.__init__(self)
 
@@ -43,6 +44,21 @@ class ManifestLoader(Composer, yaml.CSafeLoader):
             check_aliases(document)
         self.anchors = {}
         return document
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Compose a node. As in Composer, except that an anchor may be defined once more."""
+        if self.check_event(yaml.AliasEvent):
+            return super().compose_node(parent, index)
+        event: Any = self.peek_event()
+        if self.check_event(yaml.ScalarEvent):
+            return self.compose_scalar_node(event.anchor)
+        if self.check_event(yaml.SequenceStartEvent):
+            return self.compose_sequence_node(event.anchor)
+        return self.compose_mapping_node(event.anchor)
+
+
+class ManifestLoader(DocumentLoader):
+    """Reads plain scalars as Kubernetes' YAML reader does: 2001-01-01 and 12:30 are strings."""
 
 
 ManifestLoader.yaml_implicit_resolvers = {

@@ -39,6 +39,24 @@ def test_merge_key_brings_the_fields_of_another_mapping() -> None:
     assert problems == []
 
 
+@pytest.mark.parametrize("text", ["a:\t1\n", "a: 1\t# one\n", "a: 1\t\n", "a:\t\t1 \t# one\n"])
+def test_tabs_behind_a_name_or_a_value_count_as_spaces(text: str) -> None:
+    assert parse(text) == ({"a": 1}, [])
+
+
+def test_a_tab_does_not_indent() -> None:
+    with pytest.raises(ConfigError, match=r"not valid YAML: .*line 2, column 1"):
+        parse("a:\n\tb: 1\n")
+
+
+def test_an_alias_stands_for_the_last_definition_of_its_anchor() -> None:
+    parsed, problems = parse("a: &x 1\nb: *x\nc: &x [2]\nd: *x\n")
+    assert parsed == {"a": 1, "b": 1, "c": [2], "d": [2]}
+    assert problems == []
+    with pytest.raises(ConfigError, match="contains itself"):
+        parse("a: &x 1\nb: &x [*x]\n")
+
+
 BILLION_LAUGHS = "a0: &a0 [lol]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for i in range(1, 40))
 MERGED_LAUGHS = "a0: &a0 {x: y}\n" + "".join(f"a{i}: &a{i} {{<<: [*a{i - 1}, *a{i - 1}]}}\n" for i in range(1, 40))
 

@@ -23,6 +23,10 @@ def test_an_alias_stands_for_the_value_of_its_anchor() -> None:
     }
 
 
+def test_an_anchor_may_be_defined_once_more() -> None:
+    assert load("a: &x 1\nb: *x\nc: &x {d: e}\nf: *x\n") == {"a": 1, "b": 1, "c": {"d": "e"}, "f": {"d": "e"}}
+
+
 @pytest.mark.parametrize("text", ["&a [*a]", "&a {b: *a}", "&a {b: [{c: *a}]}", "&a {<<: *a}", "? &a [*a]\n: b"])
 def test_an_anchor_that_contains_itself_is_refused(text: str) -> None:
     with pytest.raises(AliasError, match="line 1: an anchor's value contains itself"):
