@@ -4,7 +4,6 @@ Defaults that depend on other fields, the default plugins above all, are in `def
 """
 
 import base64
-import binascii
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
@@ -138,15 +137,19 @@ class ExtenderManagedResource(Model):
     ignored_by_scheduler: OptionalBool = False
 
 
-def _check_base64(text: str) -> str:
+# Go's decoder of base64 skips them, as in a block scalar of YAML.
+_LINE_BREAKS = str.maketrans("", "", "\r\n")
+
+
+def _as_go_prints(text: str) -> str:
+    """Return base64 as Go encodes what it decodes."""
     try:
-        base64.b64decode(text, validate=True)
-    except binascii.Error:
+        return base64.b64encode(base64.b64decode(text.translate(_LINE_BREAKS), validate=True)).decode()
+    except ValueError:
         raise ValueError("must be base64") from None
-    return text
 
 
-Base64Text = Annotated[str, AfterValidator(_check_base64), OmitEmpty]
+Base64Text = Annotated[str, AfterValidator(_as_go_prints), OmitEmpty]
 
 
 class ExtenderTLSConfig(Model):

@@ -90,6 +90,23 @@ def test_duration_is_shown_as_it_is_written() -> None:
     assert str(problem) == "leaderElection.retryPeriod: Invalid value: -1m30s: must be greater than zero"
 
 
+@pytest.mark.parametrize(
+    "data", ["|\n      Y2VydGlm\n      aWNhdGU=\n", '"Y2VydGlm\\r\\naWNhdGU="', "Y2VydGlmaWNhdGV="]
+)
+def test_base64_may_have_line_breaks_and_is_kept_as_go_prints_it(data: str) -> None:
+    extender = f"  - urlPrefix: http://x\n    filterVerb: f\n    tlsConfig:\n     caData: {data}"
+    [found] = parse_config(f"{TYPE}extenders:\n{extender}\n", ARGS_TYPES).extenders
+    assert found.tls_config is not None
+    assert found.tls_config.ca_data == "Y2VydGlmaWNhdGU="
+
+
+@pytest.mark.parametrize("data", ["'Y2Vy dGlm'", "Y2VydGlmaWNhdGU", "Y2Vyd-lm", "ü"])
+def test_what_is_no_base64_is_refused(data: str) -> None:
+    [problem] = refused(f"{TYPE}extenders: [{{urlPrefix: x, filterVerb: f, tlsConfig: {{keyData: {data}}}}}]\n")
+    assert problem.path == "extenders[0].tlsConfig.keyData"
+    assert problem.message.endswith(": must be base64")
+
+
 def test_resources_that_extenders_ignore_are_ignored_by_every_profile() -> None:
     config = parse_config(
         TYPE
