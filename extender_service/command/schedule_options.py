@@ -8,7 +8,7 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 
 from extender_service.command.emulation import EmulationOptions, emulation_options
 from extender_service.command.limit_options import add_watchdog_option
@@ -56,7 +56,7 @@ _DEBUGGING: Final = (
     ("profiling", "enable_profiling", "bool", "without effect"),
     ("contention-profiling", "enable_contention_profiling", "bool", "without effect"),
 )
-# Go's runtime, HTTP/2, and log files: what this program does not have.
+# Go's runtime and TLS, HTTP/2, log files, and gates that depend on other servers: what this program does not have.
 _WITHOUT_EFFECT: Final = (
     "allow-metric-labels",
     "allow-metric-labels-manifest",
@@ -64,13 +64,17 @@ _WITHOUT_EFFECT: Final = (
     "disabled-metrics",
     "http2-max-streams-per-connection",
     "log-flush-frequency",
+    "log-json-info-buffer-size",
+    "log-json-split-stream",
     "log-text-info-buffer-size",
     "log-text-split-stream",
+    "min-compatibility-version",
     "permit-address-sharing",
     "show-hidden-metrics-for-version",
+    "tls-curve-preferences",
     "vmodule",
 )
-_SWITCHES: Final = {"disable-http2-serving", "log-text-split-stream", "permit-address-sharing"}
+_SWITCHES: Final = {"disable-http2-serving", "log-json-split-stream", "log-text-split-stream", "permit-address-sharing"}
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,7 @@ class AuthenticationOptions:
     username_headers: tuple[str, ...]
     group_headers: tuple[str, ...]
     extra_prefixes: tuple[str, ...]
+    uid_headers: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -215,6 +220,7 @@ def _add_serving_options(add: AddOption) -> None:
     add("--tls-private-key-file", type=Path, metavar="FILE", help="the key of --tls-cert-file (PEM)")
     add("--tls-min-version", choices=TLS_VERSIONS, default="VersionTLS12", help="(default: VersionTLS12)")
     _add_list(add, "tls-cipher-suites", (), "cipher suites up to TLS 1.2, by Go's names (default: OpenSSL's)")
+    add("--tls-sni-cert-key", type=_one_certificate_only, metavar="FILES", help="refused: there is one certificate")
 
 
 def _add_authentication_options(add: AddOption) -> None:
@@ -247,6 +253,7 @@ def _add_authentication_options(add: AddOption) -> None:
     )
     _add_list(add, "requestheader-allowed-names", (), "common names of such proxies (default: any)")
     _add_list(add, "requestheader-username-headers", ("x-remote-user",), "headers with the user's name")
+    _add_list(add, "requestheader-uid-headers", (), "headers with the user's UID (default: none)")
     _add_list(add, "requestheader-group-headers", ("x-remote-group",), "headers with the user's groups")
     _add_list(
         add, "requestheader-extra-headers-prefix", ("x-remote-extra-",), "how headers with more about the user begin"
@@ -326,6 +333,7 @@ def _authentication(options: argparse.Namespace) -> AuthenticationOptions:
         username_headers=_listed(options.requestheader_username_headers, ("x-remote-user",)),
         group_headers=_listed(options.requestheader_group_headers, ("x-remote-group",)),
         extra_prefixes=_listed(options.requestheader_extra_headers_prefix, ("x-remote-extra-",)),
+        uid_headers=_listed(options.requestheader_uid_headers, ()),
     )
 
 
@@ -361,6 +369,11 @@ def _path(text: str | None) -> Path | None:
 
 def _dest(name: str) -> str:
     return name.replace("-", "_")
+
+
+def _one_certificate_only(text: str) -> NoReturn:
+    del text
+    raise argparse.ArgumentTypeError("not supported: the certificate of --tls-cert-file is served under every name")
 
 
 def _text(text: str) -> str:

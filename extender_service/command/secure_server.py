@@ -195,6 +195,7 @@ class _KnownAuthorities:
             _lower(options.username_headers),
             _lower(options.group_headers),
             _lower(options.extra_prefixes),
+            _lower(options.uid_headers),
         )
         if not proxies:
             proxies = published.get("requestheader-client-ca-file", "")
@@ -203,6 +204,7 @@ class _KnownAuthorities:
                 _lower(_list(published, "requestheader-username-headers")),
                 _lower(_list(published, "requestheader-group-headers")),
                 _lower(_list(published, "requestheader-extra-headers-prefix")),
+                _lower(_list(published, "requestheader-uid-headers")),
             )
         self._certificates.invite("\n".join(filter(None, (clients, proxies))))
         authorities = ClientAuthorities(certificates_of(clients), certificates_of(proxies), headers)

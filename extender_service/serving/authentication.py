@@ -29,6 +29,7 @@ class ProxyHeaders:
     username: tuple[str, ...] = ("x-remote-user",)
     group: tuple[str, ...] = ("x-remote-group",)
     extra_prefixes: tuple[str, ...] = ("x-remote-extra-",)
+    uid: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class Authenticator:
         ):
             return None
         values = _by_name(headers)
-        name = next((values[header][0] for header in known.username if values.get(header, [""])[0]), "")
+        name = _first(values, known.username)
         if not name:
             return None
         groups = tuple(value for header in known.group for value in values.get(header, ()))
@@ -86,7 +87,7 @@ class Authenticator:
             for header, found in values.items()
             if header.startswith(prefix)
         }
-        return UserInfo(name, groups=groups, extra=tuple(extra.items()))
+        return UserInfo(name, _first(values, known.uid), groups, tuple(extra.items()))
 
     def _of_certificate(self, certificate: PeerCertificate) -> UserInfo | None:
         if not certificate.is_of(self.authorities.clients) or not certificate.common_name:
@@ -115,6 +116,11 @@ def _by_name(headers: Sequence[tuple[str, str]]) -> Mapping[str, list[str]]:
     for name, value in headers:
         values.setdefault(name, []).append(value)
     return values
+
+
+def _first(values: Mapping[str, Sequence[str]], headers: Sequence[str]) -> str:
+    """Return the value of the first header that has one."""
+    return next((values[header][0] for header in headers if values.get(header, [""])[0]), "")
 
 
 def _as_authenticated(user: UserInfo) -> UserInfo:

@@ -1,3 +1,4 @@
+import argparse
 import asyncio
 import os
 from collections.abc import Callable
@@ -156,16 +157,61 @@ def test_lists_are_separated_by_commas_or_repeated(scheduled: Scheduled) -> None
         "--authorization-always-allow-paths=/metrics,/configz",
         "--authorization-always-allow-paths=/healthz",
         "--requestheader-group-headers=X-Group",
+        "--requestheader-uid-headers=X-Remote-Uid,X-Uid",
         "--requestheader-allowed-names=front-proxy,other",
     )
     assert options.authorization.always_allowed_paths == ("/metrics", "/configz", "/healthz")
     assert options.authentication.group_headers == ("X-Group",)
+    assert options.authentication.uid_headers == ("X-Remote-Uid", "X-Uid")
     assert options.authentication.request_header_names == ("front-proxy", "other")
+
+
+# The flags of kube-scheduler v1.31.1, and what came later up to v1.37.2 (cmd/kube-scheduler/app, apiserver and
+# component-base).
+FLAGS = {
+    31: """
+        allow-metric-labels allow-metric-labels-manifest authentication-kubeconfig authentication-skip-lookup
+        authentication-token-webhook-cache-ttl authentication-tolerate-lookup-failure authorization-always-allow-paths
+        authorization-kubeconfig authorization-webhook-cache-authorized-ttl authorization-webhook-cache-unauthorized-ttl
+        bind-address cert-dir client-ca-file config contention-profiling disable-http2-serving disabled-metrics
+        emulated-version feature-gates help http2-max-streams-per-connection kube-api-burst kube-api-content-type
+        kube-api-qps kubeconfig leader-elect leader-elect-lease-duration leader-elect-renew-deadline
+        leader-elect-resource-lock leader-elect-resource-name leader-elect-resource-namespace leader-elect-retry-period
+        log-flush-frequency log-json-info-buffer-size log-json-split-stream log-text-info-buffer-size
+        log-text-split-stream logging-format master permit-address-sharing permit-port-sharing
+        pod-max-in-unschedulable-pods-duration profiling requestheader-allowed-names requestheader-client-ca-file
+        requestheader-extra-headers-prefix requestheader-group-headers requestheader-username-headers secure-port
+        show-hidden-metrics-for-version tls-cert-file tls-cipher-suites tls-min-version tls-private-key-file
+        tls-sni-cert-key v version vmodule write-config-to
+    """,
+    32: "requestheader-uid-headers",
+    35: "min-compatibility-version",
+    36: "tls-curve-preferences",
+}
+
+
+@pytest.mark.parametrize("minor", FLAGS)
+def test_every_flag_of_kube_scheduler_is_known(minor: int) -> None:
+    [commands] = [each for each in cli.parser()._actions if isinstance(each, argparse._SubParsersAction)]
+    known = {name for action in commands.choices["schedule"]._actions for name in action.option_strings}
+    assert [flag for flag in FLAGS[minor].split() if f"--{flag}" not in known] == []
+
+
+def test_certificates_by_name_are_refused_with_what_is_served(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["schedule", "--tls-sni-cert-key=a.crt,a.key:example.com"])
+    assert ended.value.code == 2
+    said = "argument --tls-sni-cert-key: not supported: the certificate of --tls-cert-file is served under every name"
+    assert said in capsys.readouterr().err
 
 
 def test_flags_without_a_meaning_here_are_accepted_and_named(scheduled: Scheduled) -> None:
     options = scheduled(
         "--http2-max-streams-per-connection=7",
+        "--log-json-info-buffer-size=1Ki",
+        "--log-json-split-stream",
+        "--min-compatibility-version=1.30",
+        "--tls-curve-preferences=29,4588",
         "--vmodule=x=2",
         "--contention-profiling",
         "--permit-address-sharing",
@@ -175,7 +221,11 @@ def test_flags_without_a_meaning_here_are_accepted_and_named(scheduled: Schedule
     assert options.without_effect == (
         "--contention-profiling",
         "--http2-max-streams-per-connection",
+        "--log-json-info-buffer-size",
+        "--log-json-split-stream",
+        "--min-compatibility-version",
         "--permit-address-sharing",
+        "--tls-curve-preferences",
         "--vmodule",
     )
 

@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -100,6 +101,15 @@ def test_a_proxy_names_the_user_in_headers() -> None:
     ]
     user = Gate(names=["front-proxy"]).user(*headers, certificate=of(PROXY_CA, "front-proxy"))
     assert user == UserInfo("ann", groups=("ops", "dev", "system:authenticated"), extra=(("acme/team", ("blue",)),))
+
+
+def test_a_proxy_gives_the_uid_only_in_headers_that_are_configured() -> None:
+    headers = [("x-remote-user", "ann"), ("x-remote-uid", "7"), ("x-other-uid", "8"), ("x-empty-uid", "")]
+    for names, uid in ((), ""), (("x-empty-uid", "x-remote-uid", "x-other-uid"), "7"):
+        gate = Gate()
+        authorities = gate.authenticator.authorities
+        gate.authenticator.authorities = replace(authorities, proxy_headers=ProxyHeaders(uid=names))
+        assert gate.user(*headers, certificate=of(PROXY_CA, "front-proxy")).uid == uid
 
 
 @pytest.mark.parametrize("certificate", [of(CLIENT_CA, "front-proxy"), of(PROXY_CA, "other")])
