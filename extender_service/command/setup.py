@@ -70,6 +70,9 @@ class Setup:
             self._registry.check(self.config)
         except ConfigError as error:
             raise self._refused(error) from error
+        if self.config.client_connection.qps > 0 and not self.config.client_connection.burst:
+            # Only a flag can set 0 (client-go's kubernetes/clientset.go).
+            raise StartError("--kube-api-burst: must be more than 0, unless --kube-api-qps is 0 or less")
         self._broken = discovered.broken
 
     @property

@@ -140,6 +140,18 @@ def test_a_rate_of_zero_is_that_of_client_go(scheduled: Scheduled) -> None:
     assert asyncio.run(taken()) == [False] * 10 + [True]
 
 
+@pytest.mark.parametrize("more", [[], ["--kube-api-qps=9.5"]])
+def test_a_burst_of_zero_is_refused_beside_a_rate(scheduled: Scheduled, more: list[str]) -> None:
+    with pytest.raises(StartError, match="--kube-api-burst: must be more than 0, unless --kube-api-qps is 0 or less"):
+        configured(scheduled("--kube-api-burst=0", *more))
+
+
+@pytest.mark.parametrize("rate", ["0", "-1"])
+def test_a_burst_of_zero_is_accepted_without_a_rate(scheduled: Scheduled, rate: str) -> None:
+    options = scheduled("--kube-api-burst=0", f"--kube-api-qps={rate}")
+    assert configured(options).client_connection.burst == 0
+
+
 def test_times_that_do_not_fit_are_refused_as_those_of_a_file(scheduled: Scheduled) -> None:
     with pytest.raises(StartError, match=r"leaderElection\.leaseDuration"):
         configured(scheduled("--leader-elect-lease-duration=5s"))
