@@ -22,8 +22,8 @@ class PostError(KubeError):
 class Posts:
     """Sends requests to one server; an asynchronous context manager."""
 
-    def __init__(self, credentials: Credentials, timeout_seconds: float) -> None:
-        """`timeout_seconds` is for all of a request, from the connection to the end of the answer."""
+    def __init__(self, credentials: Credentials, timeout_seconds: float | None) -> None:
+        """`timeout_seconds` is for a whole request, from the connection to the end of the answer; None for no limit."""
         self._credentials = credentials
         self._timeout_seconds = timeout_seconds
         self._connector = Connector(credentials)
@@ -55,7 +55,9 @@ class Posts:
                         raise
                 return await self._send(verb, url, body)
         except TimeoutError as error:
-            raise PostError(f'Post "{url}": no whole answer within {self._timeout_seconds:g} s') from error
+            seconds = self._timeout_seconds
+            limit = "" if seconds is None else f" within {seconds:g} s"
+            raise PostError(f'Post "{url}": no whole answer{limit}') from error
         except httpx.TransportError as error:
             raise PostError(f'Post "{url}": {error}') from error
 

@@ -47,7 +47,9 @@ def posts_to(extender: Extender, where: str) -> Posts:
         client_context(trust, certificate, key, where)  # reports what is unusable at the start
     identity = CurrentIdentity(_Fixed(Identity("", certificate, key)))
     credentials = Credentials(server, environment_proxy(server), (), identity, CurrentTrust(trust), where)
-    return Posts(credentials, extender.http_timeout.seconds)
+    # As in Go's http.Client, a negative time is no limit.
+    timeout_seconds = extender.http_timeout.seconds if extender.http_timeout > 0 else None
+    return Posts(credentials, timeout_seconds)
 
 
 def _pem(data: str, file: str, what: str) -> bytes:

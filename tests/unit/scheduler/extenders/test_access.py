@@ -67,3 +67,18 @@ async def test_the_authority_and_the_name_of_the_server_are_checked(tmp_path: Pa
                 else:
                     with pytest.raises(PostError, match="filter"):
                         await posts.post("filter", b"{}", is_repeatable=True)
+
+
+@in_event_loop
+async def test_a_negative_time_to_answer_is_no_limit() -> None:
+    async def answer(request: Request, response: Response) -> None:
+        await response.send_json(200, {"path": request.path})
+
+    async with http_server(answer) as url:
+        for timeout, is_answered in (("-1s", True), ("1ns", False)):
+            async with posts_to(extender(url, http_timeout=timeout), "extenders[0]") as posts:
+                if is_answered:
+                    assert await posts.post("filter", b"{}", is_repeatable=True) == b'{"path": "/filter"}'
+                else:
+                    with pytest.raises(PostError, match="no whole answer within 1e-09 s"):
+                        await posts.post("filter", b"{}", is_repeatable=True)
