@@ -17,7 +17,7 @@ _MULTI_POINT = "multiPoint"
 _POINTS_OF_GROUPS = frozenset({"placementGenerate", "placementScore", "podGroupPostFilter"})
 _OF_GROUPS = "not supported: this program does not schedule groups of pods, remove the plugin"
 _UNSUPPORTED = {
-    "DynamicResources": "not supported: the feature gate DynamicResourceAllocation is off in v1.31, remove the plugin",
+    "DynamicResources": "not supported before 1.34, with any feature gates: remove the plugin",
     "GangScheduling": _OF_GROUPS,
     "PodGroupPodsCount": _OF_GROUPS,
     "TopologyPlacementGenerator": _OF_GROUPS,

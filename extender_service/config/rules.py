@@ -106,14 +106,20 @@ class Rules:
 
     # Plugins that exist, and where they run.
 
+    # DynamicResources can be enabled, with arguments. It does nothing while its gate is off.
+    has_dynamic_resources: bool = _since(34)
     # DynamicResources runs by default, before DefaultPreemption (KEP-4381).
     dynamic_resources: bool = _behind("DynamicResourceAllocation", since=34)
     # DynamicResources scores, with weight 2 (KEP-4816).
     scored_dynamic_resources: bool = _behind("DynamicResourceAllocation", since=35)
+    # NodeDeclaredFeatures can be enabled. It does nothing while its gate is off.
+    has_declared_features: bool = _since(35)
     # NodeDeclaredFeatures runs by default, last (KEP-5328).
     declared_features: bool = _behind("NodeDeclaredFeatures")
     # NodeName names the pod's node in PreFilter, and runs before NodeUnschedulable (k/k#140000).
     node_named_first: bool = _since(37)
+    # TaintToleration and NodeUnschedulable run PreFilter, too: for pods whose resize is deferred (KEP-5836).
+    taints_pre_filtered: bool = _since(37)
 
     # What pods ask for that plugins of the release judge, and those of this program do not (scheduling/unsupported.py).
 
@@ -130,8 +136,7 @@ class Rules:
 
     # RequestedToCapacityRatio must have its shape, and other strategies of NodeResourcesFit must have none.
     shape_for_its_type_only: bool = _since(36)
-    # DynamicResources has arguments, at first how long Filter may take, if its gate is on.
-    dynamic_resources_args: bool = _since(34)
+    # DynamicResources may be told how long Filter may take, if its gate is on.
     filter_timeout: bool = _behind("DRASchedulerFilterTimeout", since=34)
     # Then how long PreBind may take, if both gates are on.
     has_binding_timeout: bool = _since(35)

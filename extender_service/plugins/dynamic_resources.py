@@ -23,9 +23,13 @@ from extender_service.framework.interface import (
     FilterAgain,
     PostFilter,
     PostFilterResult,
+    PreBind,
+    PreEnqueue,
     PreFilter,
     Reach,
+    Reserve,
     Score,
+    extension_points,
 )
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP, Code, Rejections, Status, unschedulable
@@ -35,6 +39,7 @@ from extender_service.kube.types.core import Pod
 _STATE = "DynamicResources"
 _NO_STATE = "not found"
 _NOTHING_TO_TAKE_BACK = unschedulable("no new claims to deallocate")
+_OFF = unschedulable("plugin disabled")
 _FILTER_TIMEOUT = Duration.parse("10s")
 _BINDING_TIMEOUT = Duration.parse("10m")
 _SECOND = Duration.parse("1s")
@@ -51,7 +56,7 @@ class DynamicResourcesArgs(PluginArgs):
     @classmethod
     def are_in(cls, rules: Rules) -> bool:
         """Return whether a release has these arguments."""
-        return rules.dynamic_resources_args
+        return rules.has_dynamic_resources
 
     def with_defaults(self, rules: Rules) -> Self:
         """Allow Filter 10 s and PreBind 10 minutes, where their gates are on (SetDefaults_DynamicResourcesArgs)."""
@@ -85,8 +90,9 @@ def _waits_for_devices(rules: Rules) -> bool:
     return rules.device_binding_conditions and rules.device_status_of_claims
 
 
-class DynamicResources(PreFilter, Filter, PostFilter, Score):
-    """Has nothing to say about pods without resource claims. Where PreFilter did not reach it, PostFilter fails."""
+class DynamicResources(PreEnqueue, PreFilter, Filter, PostFilter, Score, Reserve, PreBind):
+    """Has nothing to say about pods without resource claims, and about none while its gate is off. Where PreFilter did
+    not reach it, Filter, PostFilter and Score fail."""
 
     name: ClassVar[str] = "DynamicResources"
     treats_alike: ClassVar[bool] = True
@@ -95,24 +101,29 @@ class DynamicResources(PreFilter, Filter, PostFilter, Score):
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
+        self._is_on = handle.rules.dynamic_resources
         self._no_room = unschedulable() if handle.rules.deallocation_unmentioned else _NOTHING_TO_TAKE_BACK
 
     @classmethod
     def points_in(cls, rules: Rules) -> set[str]:
-        """Return the extension points in a release: none before the plugin came, and Score later than the others."""
-        if not rules.dynamic_resources:
+        """Return the extension points in a release: none before 1.34, and Score later than the others."""
+        if not rules.has_dynamic_resources:
             return set()
-        points = {"preFilter", "filter", "postFilter"}
-        return points | {"score"} if rules.scored_dynamic_resources else points
+        points = extension_points(cls)
+        return points if rules.scored_dynamic_resources else points - {"score"}
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """Keep no pod out of the queue."""
+        return None
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
         """Skip Filter for a pod without claims."""
         state[_STATE] = True
-        return None if pod.spec.resource_claims else SKIP
+        return None if pod.spec.resource_claims and self._is_on else SKIP
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Reject no node."""
-        if _STATE not in state:
+        if _STATE not in state and self._is_on:
             raise PluginError(_NO_STATE)
         return None
 
@@ -120,6 +131,8 @@ class DynamicResources(PreFilter, Filter, PostFilter, Score):
         self, state: CycleState, pod: Pod, verdicts: Verdicts, filter_again: FilterAgain
     ) -> PostFilterResult:
         """Take back no allocation: the pod has none."""
+        if not self._is_on:
+            return PostFilterResult(_OFF)
         if _STATE not in state:
             return PostFilterResult(Status(Code.ERROR, (_NO_STATE,)))
         return PostFilterResult(self._no_room)
@@ -129,3 +142,18 @@ class DynamicResources(PreFilter, Filter, PostFilter, Score):
         if _STATE not in state:
             raise PluginError(_NO_STATE)
         return np.zeros(len(nodes), np.int64)
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Reserve no devices."""
+        return None
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Give nothing back."""
+
+    def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Skip PreBind."""
+        return SKIP
+
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Write nothing."""
+        return None

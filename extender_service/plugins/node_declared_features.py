@@ -15,7 +15,7 @@ from extender_service.config.rules import Rules
 from extender_service.framework.cluster_event import NODE, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
-from extender_service.framework.interface import Filter, PreFilter, Reach
+from extender_service.framework.interface import Filter, PreFilter, Reach, extension_points
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable
 from extender_service.kube.types.core import Node, Pod, PodSpec, VolumeMount
 from extender_service.plugins.shared.changed_pods import is_of_pod, is_own, own_pod
@@ -31,7 +31,7 @@ _NEEDED = "PreFilterNodeDeclaredFeatures"
 
 
 class NodeDeclaredFeatures(PreFilter, Filter):
-    """Rejects nodes whose kubelet does not declare what the pod needs."""
+    """Rejects nodes whose kubelet does not declare what the pod needs, unless its feature gate is off."""
 
     name: ClassVar[str] = "NodeDeclaredFeatures"
     treats_alike: ClassVar[bool] = True
@@ -52,8 +52,8 @@ class NodeDeclaredFeatures(PreFilter, Filter):
 
     @classmethod
     def points_in(cls, rules: Rules) -> set[str]:
-        """Return the extension points in a release: none before the plugin came."""
-        return {"preFilter", "filter"} if rules.declared_features else set()
+        """Return the extension points in a release: none before 1.35."""
+        return extension_points(cls) if rules.has_declared_features else set()
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
         """Store the features that the pod needs; skip Filter if there are none."""

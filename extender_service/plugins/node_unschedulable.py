@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from extender_service.cluster.view.node_view import NodeView
+from extender_service.config.rules import Rules
 from extender_service.framework.cluster_event import NODE, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
-from extender_service.framework.interface import Filter, Reach
-from extender_service.framework.status import Rejections, unresolvable
+from extender_service.framework.interface import Filter, PreFilter, Reach, extension_points
+from extender_service.framework.status import Rejections, Status, unresolvable
 from extender_service.kube.types.core import Node, Pod, Taint
 from extender_service.plugins.shared.changed_nodes import node_changes
 from extender_service.plugins.shared.changed_pods import is_of_pod, is_own, own_pod
@@ -20,7 +21,7 @@ UNSCHEDULABLE = unresolvable("node(s) were unschedulable")
 _CORDON = Taint("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
 
 
-class NodeUnschedulable(Filter):
+class NodeUnschedulable(PreFilter, Filter):
     """Rejects cordoned nodes, unless the pod tolerates the taint that stands for it."""
 
     name: ClassVar[str] = "NodeUnschedulable"
@@ -36,6 +37,16 @@ class NodeUnschedulable(Filter):
             self.retry_on = (node_changes(handle.rules, ActionType.UPDATE_NODE_TAINT),)
         if self._compares:
             self.retry_on = (*self.retry_on, ClusterEvent(own_pod(handle.rules), ActionType.UPDATE_POD_TOLERATION))
+
+    @classmethod
+    def points_in(cls, rules: Rules) -> set[str]:
+        """Return the extension points: PreFilter, too, in releases that have it."""
+        points = extension_points(cls)
+        return points if rules.taints_pre_filtered else points - {"preFilter"}
+
+    def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
+        """Go on to Filter. kube-scheduler skips it for a pod whose resize is deferred, which is not judged here."""
+        return None
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Reject cordoned nodes."""

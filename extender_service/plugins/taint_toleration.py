@@ -7,10 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.view.node_view import NodeView
+from extender_service.config.rules import Rules
 from extender_service.framework.cluster_event import NODE, POD, TARGET_POD, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
-from extender_service.framework.interface import Filter, PreScore, Reach, Score
+from extender_service.framework.interface import Filter, PreFilter, PreScore, Reach, Score, extension_points
 from extender_service.framework.status import Rejections, Status, unresolvable
 from extender_service.kube.types.core import Node, Pod, Taint, Toleration
 from extender_service.plugins.shared.changed_nodes import node_changes
@@ -30,7 +31,7 @@ UNTOLERATED = unresolvable("node(s) had untolerated taint(s)")
 _TOLERATIONS = "PreScoreTaintToleration"
 
 
-class TaintToleration(Filter, PreScore, Score):
+class TaintToleration(PreFilter, Filter, PreScore, Score):
     """Rejects nodes with a NoSchedule or NoExecute taint that the pod does not tolerate, and scores by the number of
     PreferNoSchedule taints that it does not."""
 
@@ -51,6 +52,16 @@ class TaintToleration(Filter, PreScore, Score):
             self.retry_on = (*self.retry_on, ClusterEvent(POD, ActionType.UPDATE))
         self._matches = tolerates_in(handle.rules)
         self._rejections = _unnamed_rejections if handle.rules.unnamed_taints else _named_rejections
+
+    @classmethod
+    def points_in(cls, rules: Rules) -> set[str]:
+        """Return the extension points: PreFilter, too, in releases that have it."""
+        points = extension_points(cls)
+        return points if rules.taints_pre_filtered else points - {"preFilter"}
+
+    def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
+        """Go on to Filter. kube-scheduler skips it for a pod whose resize is deferred, which is not judged here."""
+        return None
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Reject nodes with a taint that is not tolerated."""

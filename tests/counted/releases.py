@@ -33,6 +33,7 @@ ADDED = (
     Added(36, 110, "NodeDeclaredFeatures runs PreFilter"),
     Added(36, 20, "NodeResourcesBalancedAllocation and ImageLocality read more", _SCORED),
     Added(37, 60, "NodeName runs PreFilter, and NodeDeclaredFeatures looks at mounts"),
+    Added(37, 100, "TaintToleration and NodeUnschedulable run PreFilter"),
     Added(37, 85, "VolumeBinding scores every pod", _SCORED),
     Added(37, 190, "NodeVolumeLimits looks for required drivers, and VolumeBinding for capacity", ["volumes"]),
 )

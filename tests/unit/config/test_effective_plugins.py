@@ -1,15 +1,21 @@
+import re
+
 import pytest
 
 from extender_service.config.defaulting import default_plugins
 from extender_service.config.effective_plugins import effective_profiles
 from extender_service.config.loading import parse_config
 from extender_service.config.problems import ConfigError, Problem
-from extender_service.config.rules import DEFAULT_RULES, rules_of
+from extender_service.config.rules import DEFAULT_RULES, Rules, rules_of
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 
 TYPE = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 POINTS_OF: dict[str, set[str]] = {plugin.name: {"filter", "score"} for plugin in default_plugins(DEFAULT_RULES)}
 POINTS_OF |= {"PrioritySort": {"queueSort"}, "DefaultBinder": {"bind"}, "Mine": {"filter", "score"}, "Gate": {"permit"}}
+
+
+def points_in(rules: Rules) -> dict[str, set[str]]:
+    return {plugin.name: points for plugin in IN_TREE if (points := plugin.points_in(rules))}
 
 
 def refused(body: str) -> list[Problem]:
@@ -28,10 +34,33 @@ def test_users_plugin_runs_after_the_defaults_with_its_weight() -> None:
     assert plugins["permit"] == ()
 
 
-def test_dynamic_resources_is_refused_with_the_reason() -> None:
-    [problem] = refused("profiles: [{plugins: {multiPoint: {enabled: [{name: DynamicResources}]}}}]\n")
+@pytest.mark.parametrize("is_on", [False, True])
+def test_dynamic_resources_is_refused_before_1_34_with_the_reason(is_on: bool) -> None:
+    rules = rules_of(33, {"DynamicResourceAllocation": is_on})
+    text = f"{TYPE}profiles: [{{plugins: {{multiPoint: {{enabled: [{{name: DynamicResources}}]}}}}}}]\n"
+    with pytest.raises(ConfigError) as caught:
+        effective_profiles(parse_config(text, ARGS_TYPES, rules), points_in(rules))
+    [problem] = caught.value.problems
     assert problem.path == "profiles[0].plugins.multiPoint.enabled[18]"
-    assert "feature gate DynamicResourceAllocation is off" in problem.message
+    assert problem.message == "not supported before 1.34, with any feature gates: remove the plugin"
+
+
+@pytest.mark.parametrize(
+    ("minor", "gates", "plugins", "point"),
+    [
+        (34, {"DynamicResourceAllocation": False}, "multiPoint: {enabled: [{name: DynamicResources}]}", "reserve"),
+        (34, {}, "preBind: {enabled: [{name: DynamicResources}]}", "preBind"),
+        (35, {}, "multiPoint: {enabled: [{name: NodeDeclaredFeatures}]}", "filter"),
+        (37, {}, "preFilter: {enabled: [{name: TaintToleration}, {name: NodeUnschedulable}]}", "preFilter"),
+    ],
+)
+def test_plugins_of_a_release_can_be_enabled_where_they_do_nothing(
+    minor: int, gates: dict[str, bool], plugins: str, point: str
+) -> None:
+    rules = rules_of(minor, gates)
+    config = parse_config(f"{TYPE}profiles: [{{plugins: {{{plugins}}}}}]\n", ARGS_TYPES, rules)
+    [effective] = effective_profiles(config, points_in(rules)).values()
+    assert set(re.findall(r"name: (\w+)", plugins)) <= {each.name for each in effective[point]}
 
 
 @pytest.mark.parametrize(
@@ -48,7 +77,7 @@ def test_points_of_groups_of_pods_are_known_from_their_release_on(minor: int, po
     rules = rules_of(minor)
     text = f"{TYPE}profiles: [{{plugins: {{{point}: {{disabled: [{{name: '*'}}]}}}}}}]\n"
     if said is None:
-        points_of = {plugin.name: plugin.points_in(rules) for plugin in IN_TREE}
+        points_of = points_in(rules)
         [plugins] = effective_profiles(parse_config(text, ARGS_TYPES, rules), points_of).values()
         assert point not in plugins
         return
@@ -59,7 +88,7 @@ def test_points_of_groups_of_pods_are_known_from_their_release_on(minor: int, po
 
 def test_plugins_of_groups_of_pods_are_refused_with_the_reason() -> None:
     rules = rules_of(37)
-    points_of = {plugin.name: plugin.points_in(rules) for plugin in IN_TREE}
+    points_of = points_in(rules)
     text = (
         f"{TYPE}profiles: [{{plugins: {{multiPoint: {{enabled: [{{name: GangScheduling}}]}}, "
         "placementScore: {enabled: [{name: PodGroupPodsCount}, {name: NodeName}]}}}]\n"

@@ -5,24 +5,37 @@ from extender_service.config.rules import rules_of
 from extender_service.framework.interface import EXTENSION_POINTS, QueuedPod, QueueSort, extension_points
 from extender_service.kube.types.core import ObjectMeta, Pod
 from extender_service.plugins.dynamic_resources import DynamicResources
+from extender_service.plugins.node_declared_features import NodeDeclaredFeatures
 from extender_service.plugins.node_name import NodeName
 from extender_service.plugins.node_resources.fit import NodeResourcesFit
+from extender_service.plugins.node_unschedulable import NodeUnschedulable
 from extender_service.plugins.taint_toleration import TaintToleration
 from tests.support.stub_plugins import make_handle
 
 
 def test_a_plugin_serves_the_extension_points_that_it_extends() -> None:
-    assert extension_points(TaintToleration) == {"filter", "preScore", "score"}
+    assert extension_points(TaintToleration) == {"preFilter", "filter", "preScore", "score"}
     assert extension_points(NodeResourcesFit) == {"preFilter", "filter", "preScore", "score"}
 
 
 def test_a_plugin_may_serve_more_points_in_later_releases() -> None:
     assert [NodeName.points_in(rules_of(minor)) for minor in (31, 37)] == [{"filter"}, {"preFilter", "filter"}]
+    for plugin in (TaintToleration, NodeUnschedulable):
+        assert plugin.points_in(rules_of(37)) - plugin.points_in(rules_of(36)) == {"preFilter"}
+    devices = {"preEnqueue", "preFilter", "filter", "postFilter", "reserve", "preBind"}
     assert [DynamicResources.points_in(rules_of(minor)) for minor in (33, 34, 35)] == [
         set(),
-        {"preFilter", "filter", "postFilter"},
-        {"preFilter", "filter", "postFilter", "score"},
+        devices,
+        devices | {"score"},
     ]
+
+
+def test_a_plugin_serves_its_points_while_its_gate_is_off() -> None:
+    assert DynamicResources.points_in(rules_of(33, {"DynamicResourceAllocation": True})) == set()
+    off = rules_of(34, {"DynamicResourceAllocation": False})
+    assert DynamicResources.points_in(off) == DynamicResources.points_in(rules_of(34))
+    served = [NodeDeclaredFeatures.points_in(rules_of(minor)) for minor in (34, 35, 36)]
+    assert served == [set(), {"preFilter", "filter"}, {"preFilter", "filter"}]
 
 
 def test_extension_points_are_named_as_in_a_configuration() -> None:

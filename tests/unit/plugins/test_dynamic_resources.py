@@ -13,10 +13,12 @@ from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.types.core import Pod, PodResourceClaim, PodSpec
 from extender_service.plugins.dynamic_resources import DynamicResources
 from extender_service.plugins.in_tree import ARGS_TYPES
+from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_node
 from tests.support.stub_plugins import make_handle
 
 POD = Pod()
+WITH_CLAIM = Pod(spec=PodSpec(resource_claims=(PodResourceClaim("gpu"),)))
 CLUSTER = Cluster(rules_of(37))
 CLUSTER.apply_node(make_node("a"))
 NODES = CLUSTER.view(None)
@@ -44,11 +46,28 @@ def test_before_1_37_it_says_that_there_is_nothing_to_take_back(minor: int) -> N
     assert room(state, plugin) == (Code.UNSCHEDULABLE, ("no new claims to deallocate",))
 
 
+@in_event_loop
+async def test_it_lets_pods_into_the_queue_and_prepares_nothing_for_their_binding() -> None:
+    state = CycleState(POD)
+    assert PLUGIN.pre_enqueue(POD) is None
+    assert PLUGIN.reserve(state, POD, "a") is None
+    assert PLUGIN.pre_bind_pre_flight(state, POD, "a") == SKIP
+    assert await PLUGIN.pre_bind(state, POD, "a") is None
+    PLUGIN.unreserve(state, POD, "a")
+
+
+def test_while_its_gate_is_off_it_says_nothing_about_any_pod() -> None:
+    rules = rules_of(34, {"DynamicResourceAllocation": False})
+    plugin = DynamicResources(None, make_handle(Cluster(rules)))
+    assert plugin.pre_filter(CycleState(WITH_CLAIM), WITH_CLAIM) == SKIP
+    assert plugin.filter(CycleState(WITH_CLAIM), WITH_CLAIM, NODES) is None
+    assert room(CycleState(WITH_CLAIM), plugin) == (Code.UNSCHEDULABLE, ("plugin disabled",))
+
+
 def test_a_pod_with_claims_is_not_judged_here() -> None:
-    pod = Pod(spec=PodSpec(resource_claims=(PodResourceClaim("gpu"),)))
-    state = CycleState(pod)
-    assert PLUGIN.pre_filter(state, pod) is None
-    assert PLUGIN.filter(state, pod, NODES) is None
+    state = CycleState(WITH_CLAIM)
+    assert PLUGIN.pre_filter(state, WITH_CLAIM) is None
+    assert PLUGIN.filter(state, WITH_CLAIM, NODES) is None
 
 
 def test_where_another_plugin_ended_pre_filter_it_fails_as_in_kube_scheduler() -> None:

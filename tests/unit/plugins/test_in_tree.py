@@ -1,3 +1,6 @@
+import json
+from pathlib import Path
+
 import pytest
 
 from extender_service.cluster.state.cluster import Cluster
@@ -10,6 +13,7 @@ from extender_service.framework.registry import Registry
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from tests.support.stub_plugins import make_handle
 
+GOLDEN = Path(__file__).parents[1] / "config" / "golden"
 DEFAULT_WEIGHTS = {
     "TaintToleration": 3,
     "NodeAffinity": 2,
@@ -33,6 +37,22 @@ def test_the_default_profile_has_kube_schedulers_plugins_and_weights() -> None:
     assert {plugin.name for plugins in effective.values() for plugin in plugins} <= set(points_of)
     weights = {plugin.name: plugin.weight for plugin in effective["score"]}
     assert DEFAULT_WEIGHTS.items() <= weights.items()
+
+
+# Plugins of kube-scheduler that this program does not serve in the release, and those of tests in the golden files.
+NOT_SERVED = {
+    31: {"DynamicResources", "ExampleBinder", "ExampleFit", "ExampleSort"},
+    37: {"DeferredPodScheduling", "GangScheduling", "PodGroupPodsCount", "TopologyPlacementGenerator"},
+}
+
+
+@pytest.mark.parametrize(("minor", "file"), [(31, "extension_points"), (37, "extension_points_1_37")])
+def test_every_plugin_has_the_extension_points_of_the_release(minor: int, file: str) -> None:
+    [golden] = json.loads((GOLDEN / f"{file}.json").read_text())
+    theirs = {name: set(points) for name, points in golden.items() if name not in NOT_SERVED[minor]}
+    served = {plugin.name: plugin.points_in(rules_of(minor)) for plugin in IN_TREE}
+    served.pop("NodeLabel")  # which kube-scheduler no longer has
+    assert {name: points for name, points in served.items() if points} == theirs
 
 
 def test_the_arguments_of_every_plugin_that_has_some_are_read_with_the_configuration() -> None:

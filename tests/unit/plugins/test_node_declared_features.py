@@ -113,7 +113,7 @@ def test_it_has_nothing_to_say_about_pods_that_need_no_feature() -> None:
     assert plugin.pre_filter(CycleState(Pod()), Pod()) == SKIP
 
 
-def test_it_has_nothing_to_say_where_the_release_does_not_have_it() -> None:
+def test_it_has_nothing_to_say_while_its_gate_is_off() -> None:
     cluster, pod = Cluster(rules_of(35)), Pod(spec=PodSpec(containers=(RESTARTS,)))
     plugin = NodeDeclaredFeatures(None, make_handle(cluster))
     assert plugin.pre_filter(CycleState(pod), pod) == SKIP

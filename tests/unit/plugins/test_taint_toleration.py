@@ -51,6 +51,12 @@ def test_before_1_37_the_uid_says_whose_tolerations_are_more(minor: int) -> None
     assert hints == [QueueingHint.QUEUE, QueueingHint.SKIP]
 
 
+def test_before_filter_it_has_nothing_to_say() -> None:
+    cluster = Cluster(rules_of(37))
+    plugin = TaintToleration(None, Handle(cluster, ClusterFile(cluster, [])))
+    assert plugin.pre_filter(CycleState(Pod()), Pod()) is None
+
+
 @settings(max_examples=50)
 @given(world=worlds(node_taints=taints), tolerated=tolerations)
 def test_nodes_are_rejected_by_their_first_taint_that_is_not_tolerated(
