@@ -55,7 +55,7 @@ def test_gates_that_change_nothing_are_named_where_they_differ_from_the_default(
         (34, "DRAExtendedResource=true", ("DRAExtendedResource",), ()),
         # Off, as this program decides in any case.
         (36, "DRAExtendedResource=false", (), ("DRAExtendedResource",)),
-        (37, "MatchLabelKeysInPodTopologySpread=false", ("MatchLabelKeysInPodTopologySpread",), ()),
+        (34, "MatchLabelKeysInPodTopologySpread=false", ("MatchLabelKeysInPodTopologySpread",), ()),
         (37, "", (), ()),
         (31, "AllAlpha=true", ("InPlacePodVerticalScaling",), ()),
     ],
