@@ -13,8 +13,8 @@ from extender_service.config.rules import followed_gates
 
 _STAGES = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
 
-# Gates that kube-scheduler's plugins read in releases in which no rule depends on them, and the value that this program
-# decides by in those (docs/compatibility.md).
+# Gates that kube-scheduler reads in releases in which no rule depends on them, and the value that this program decides
+# by in those (docs/compatibility.md).
 _DECIDED_BY: Mapping[str, bool] = {
     "CSIMigrationPortworx": True,
     "DRAExtendedResource": False,
@@ -22,6 +22,7 @@ _DECIDED_BY: Mapping[str, bool] = {
     "InPlacePodVerticalScaling": False,
     "MatchLabelKeysInPodTopologySpread": True,
     "NodeInclusionPolicyInPodTopologySpread": True,
+    "NominatedNodeNameForExpectation": False,
     "SidecarContainers": True,
 }
 

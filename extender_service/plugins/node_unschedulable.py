@@ -42,7 +42,8 @@ class NodeUnschedulable(PreFilter, Filter):
     def points_in(cls, rules: Rules) -> set[str]:
         """Return the extension points: PreFilter, too, in releases that have it."""
         points = extension_points(cls)
-        return points if rules.taints_pre_filtered else points - {"preFilter"}
+        has_own = cls.pre_filter is not NodeUnschedulable.pre_filter  # of a class derived from it
+        return points if has_own or rules.taints_pre_filtered else points - {"preFilter"}
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
         """Go on to Filter. kube-scheduler skips it for a pod whose resize is deferred, which is not judged here."""

@@ -172,7 +172,8 @@ def test_a_binding_by_the_account_changes_no_labels_nor_annotations_of_the_pod(
         return False
 
     wait_until(lambda: is_denied(annotations={"more": "1"}), "the policy to hold, soon after it was made")
-    assert is_denied(labels={"app": "other"})
+    for labels in ({"app": "other"}, {"topology.kubernetes.io/rack": "r"}):
+        assert is_denied(labels=labels)
     bind({})
     found = api.get("Pod", "web", namespace="default")
     assert found["spec"]["nodeName"] == "a"

@@ -53,6 +53,7 @@ def test_gates_that_change_nothing_are_named_where_they_differ_from_the_default(
         (33, "InPlacePodVerticalScaling=false", (), ()),
         (31, "SidecarContainers=false", ("SidecarContainers",), ()),
         (34, "DRAExtendedResource=true", ("DRAExtendedResource",), ()),
+        (34, "NominatedNodeNameForExpectation=true", ("NominatedNodeNameForExpectation",), ()),
         # Off, as this program decides in any case.
         (36, "DRAExtendedResource=false", (), ("DRAExtendedResource",)),
         (34, "MatchLabelKeysInPodTopologySpread=false", ("MatchLabelKeysInPodTopologySpread",), ()),
