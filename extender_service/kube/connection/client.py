@@ -42,6 +42,8 @@ _WHOLE_SECONDS = 5 * 60.0
 _MOST_BYTES: Final = 16 << 20
 # Of a page of a list. While it is put together it is in memory twice, for each kind that is listed at the time.
 _MOST_PAGE_BYTES: Final = 32 << 20
+# Of a list by a server that knows no pages, and so ignores how many objects it is asked for.
+_MOST_UNPAGED_BYTES: Final = 512 << 20
 # Requests under way at once, except lists and watches, of which there are few. Each holds a connection, and so an open
 # file. Of these, a fifth is for reads, so that reads and writes wait for their own kind only.
 MOST_REQUESTS = 1250
@@ -178,7 +180,7 @@ class KubeClient:
                 resource.path(),
                 query | {"limit": str(size)},
                 silence_seconds=silence_seconds,
-                most_bytes=_MOST_PAGE_BYTES,
+                most_bytes=_MOST_PAGE_BYTES if size > 1 else _MOST_UNPAGED_BYTES,
                 at_once=True,
             )
             try:

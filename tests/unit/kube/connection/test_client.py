@@ -188,7 +188,8 @@ def test_a_page_that_would_be_too_large_is_asked_for_again_with_fewer_objects(mo
 
 
 def test_an_object_that_is_larger_than_a_page_may_be_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module, "_MOST_PAGE_BYTES", 1 << 20)
+    for bound in ("_MOST_PAGE_BYTES", "_MOST_UNPAGED_BYTES"):
+        monkeypatch.setattr(client_module, bound, 1 << 20)
     limits: list[int] = []
 
     async def main() -> None:
@@ -198,6 +199,23 @@ def test_an_object_that_is_larger_than_a_page_may_be_is_an_error(monkeypatch: py
 
     asyncio.run(main())
     assert limits == [30, 7, 1]
+
+
+def test_a_server_without_pages_may_answer_with_more_than_a_page_may_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(client_module, "_MOST_PAGE_BYTES", 1 << 20)
+    whole = b'{"metadata":{"resourceVersion":"42"},"items":[%b]}' % b",".join([pod_of(1 << 20)] * 5)
+
+    async def handler(_request: Request, response: Response) -> None:
+        await response.send_head(200, {"Content-Length": str(len(whole))})
+        await response.send_raw(whole)
+
+    async def main() -> None:
+        async with asyncio.timeout(30.0), client_of(handler) as client:
+            assert [len(page.items) async for page in client.list_pages(PODS)] == [5]
+
+    asyncio.run(main())
 
 
 def test_watches_from_a_version_on() -> None:
