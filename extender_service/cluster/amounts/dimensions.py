@@ -90,8 +90,11 @@ class Dimensions:
         return changes
 
     def copy(self) -> "Dimensions":
-        """Return dimensions that can be changed without changing these."""
+        """Return dimensions that can be changed without changing these. Those that there are stay, also when they are
+        released: the amounts of pods are by their numbers."""
         twin = Dimensions()
         twin.scalars = self.scalars.copy()
+        for number, _ in twin.scalars:
+            twin.scalars.hold_again(number)
         twin.reused = self.reused
         return twin

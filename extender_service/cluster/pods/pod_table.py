@@ -165,18 +165,19 @@ class PodTable:
         return facts
 
     def add_requested_by_row(self, resource: str, by_row: NDArray[np.int64]) -> None:
-        """Add what the pods on each row request of a resource."""
-        dimension, asking = self.dimensions.find(resource), self._unoffered.get(resource)
-        if asking is not None:
-            by_number = np.zeros(len(self.amounts), np.int64)
-            by_number[[*asking]] = [*asking.values()]
-        elif 0 <= dimension < self.amounts.shape[1]:
-            by_number = self.amounts[:, dimension]
-        else:
+        """Add what the pods on each row request of a resource that has no dimension."""
+        if resource not in self._unoffered:
             return
-        amounts = by_number.take(self.requests)
-        slots = ((amounts != 0) & (self.row != NO_ROW)).nonzero()[0]
-        np.add.at(by_row, self.row[slots], amounts[slots])
+        slots = (self.row != NO_ROW).nonzero()[0]
+        np.add.at(by_row, self.row[slots], self.unoffered_amounts(resource, slots))
+
+    def unoffered_amounts(self, resource: str, slots: NDArray[np.intp]) -> NDArray[np.int64]:
+        """Return what the pods in some slots request of a resource that has no dimension."""
+        asking = self._unoffered.get(resource, {})
+        by_number = np.zeros(len(self.amounts), np.int64)
+        by_number[[*asking]] = [*asking.values()]
+        amounts: NDArray[np.int64] = by_number.take(self.requests.take(slots))
+        return amounts
 
     def give_dimension(self, resource: str, dimension: int) -> None:
         """Keep under a new dimension what pods request of a resource, which a node offers now."""

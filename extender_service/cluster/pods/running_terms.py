@@ -77,6 +77,9 @@ class TermCounts:
         self._last_row = max(self._few, default=0)
         self._by_row = None
 
+    def _rows(self) -> NDArray[np.intp]:
+        return np.fromiter(self._few, np.intp, len(self._few))
+
     @property
     def are_few(self) -> bool:
         """Whether so few rows have the term that adding up their counts takes no time."""
@@ -87,14 +90,17 @@ class TermCounts:
         if self._by_row is not None:
             used = min(len(numbers), len(self._by_row))
             np.add.at(sums, numbers[:used], weight * self._by_row[:used])
-        else:
+        elif self.are_few:
             for row, count in self._few.items():
                 sums[numbers[row]] += weight * count
+        else:
+            counts = np.fromiter(self._few.values(), np.int64, len(self._few))
+            np.add.at(sums, numbers[self._rows()], weight * counts)
 
     def is_on_any(self, numbers: NDArray[np.intp]) -> bool:
         """Return whether a pod that has the term is on a row whose number is not ABSENT."""
         if self._by_row is None:
-            return any(numbers[row] != ABSENT for row in self._few)
+            return bool(np.count_nonzero(numbers[self._rows()] != ABSENT))
         used = min(len(numbers), len(self._by_row))
         return bool(np.count_nonzero(self._by_row[:used][numbers[:used] != ABSENT]))
 

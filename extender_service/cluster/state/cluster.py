@@ -148,6 +148,8 @@ class Cluster:
         self.nominations.apply(pod, uid, slot)
         if old is not None:
             if old.uid != uid:
+                if old.uid not in self._slot_by_uid:
+                    self.nominations.remove(old.uid)
                 self.end_placement(old.uid)
             if old.node_name:
                 self.changes.notify(Change.POD_REMOVED, key)
@@ -161,6 +163,8 @@ class Cluster:
         if slot is None:
             return
         facts = self._forget(slot)
+        if facts.uid not in self._slot_by_uid:
+            self.nominations.remove(facts.uid)
         placement = self.placements.end(facts.uid)
         if facts.node_name or placement is not None:
             self.changes.notify(Change.POD_REMOVED, key)
@@ -276,7 +280,6 @@ class Cluster:
         # Pods of a cluster file may claim the same UID; the last one has it.
         if self._slot_by_uid.get(facts.uid) == slot:
             del self._slot_by_uid[facts.uid]
-            self.nominations.remove(facts.uid)
         return facts
 
     def _take_over_placement(self, entry: PodEntry) -> int | None:

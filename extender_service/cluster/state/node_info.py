@@ -53,8 +53,11 @@ class NodeInfo:
         return int(self._nodes.allocatable(self._nodes.dimension(resource))[self._position])
 
     def requested(self, resource: str) -> int:
-        """What the pods on the node take of a resource; 0 of one that no node of the cluster offers."""
-        return int(self._nodes.requested(self._nodes.dimension(resource))[self._position])
+        """What the pods on the node take of a resource, also of one that no node offers."""
+        nodes = self._nodes
+        dimension = nodes.dimension(resource)
+        requested = nodes.requested_of_unoffered(resource) if dimension < 0 else nodes.requested(dimension)
+        return int(requested[self._position])
 
     def free(self, resource: str) -> int:
         """What is left of a resource."""

@@ -51,9 +51,11 @@ class Nominations:
         return len(self._by_uid)
 
     def apply(self, pod: AnyPod, uid: str, slot: int) -> None:
-        """Take in what the watch says of a pod. A pod in another slot, or that was removed before, is a changed one."""
+        """Take in what the watch says of a pod. A pod in another slot is a changed one."""
         node_name, spec = pod.status.nominated_node_name or self._ahead.get(uid, ""), pod.spec
-        if not node_name or spec.node_name or (spec.scheduling_gates and not self._gated_count):
+        if spec.node_name and spec.node_name == self.node_of(uid):
+            self._drop(uid)  # it takes the room that was kept for it
+        elif not node_name or spec.node_name or (spec.scheduling_gates and not self._gated_count):
             self.remove(uid)
         else:
             self._set(Nomination(uid, slot, node_name, spec.priority, spec.scheduler_name))

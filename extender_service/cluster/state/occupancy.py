@@ -45,8 +45,10 @@ class Occupancy:
     def with_nodes(self, nodes: Iterable[Node]) -> NodeTable:
         """Return a copy of the node table in which these nodes are as given.
 
-        Of a resource that only they offer, the copy has what pods on nodes request, and the pod table does not: there,
-        a pod that would go or come changes nothing of it. Raises QuantityError for a malformed quantity.
+        Of a resource that only they offer, the copy has what pods on nodes request, and the pod table has nothing: a
+        pod that goes or comes in a node's own world changes nothing of it.
+
+        Raises QuantityError for a malformed quantity.
         """
         table = self.nodes.copy()
         for node in nodes:

@@ -1,6 +1,7 @@
 """Nodes as a plugin sees them in one decision: columns of the node table, at the rows of these nodes."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import partial
 from typing import Any, TypeVar, TypeVarTuple
 
 import numpy as np
@@ -37,6 +38,8 @@ class NodeView:
     _everywhere: "NodeView | None" = None
     # By dimensions.
     _requested: dict[tuple[int, ...], NDArray[np.int64]] | None = None
+    # By resource.
+    _unoffered: dict[str, NDArray[np.int64]] | None = None
 
     def __init__(
         self, memory: NodeMemory, pods: PodTable, memo: RowMemo | NoMemo, worlds: OwnWorlds | None = None
@@ -190,6 +193,16 @@ class NodeView:
             return known[dimensions]
         carried = self._worlds.column(("requested", dimensions), lambda: Requested(self._table, self._pods, dimensions))
         return carried.values
+
+    def requested_of_unoffered(self, resource: str) -> NDArray[np.int64]:
+        """What the pods on each node request of a resource that no node offers, and which has no dimension so."""
+        known = self._unoffered = {} if self._unoffered is None else self._unoffered
+        if resource not in known:
+            by_row = np.zeros(self._table.capacity, np.int64)
+            self._pods.add_requested_by_row(resource, by_row)
+            moved = self.added(("unoffered", resource), partial(self._pods.unoffered_amounts, resource))
+            known[resource] = self.of_rows(by_row) + moved
+        return known[resource]
 
     def left_of(self, dimensions: tuple[int, ...]) -> NDArray[np.int64]:
         """What each node offers of several dimensions less what its pods request, as (dimension, node)."""

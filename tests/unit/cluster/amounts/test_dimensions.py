@@ -47,7 +47,8 @@ def test_a_copy_changes_on_its_own() -> None:
     twin.hold("example.com/fpga")
     assert dimensions.find("nvidia.com/gpu") == FIRST_SCALAR
     assert dimensions.find("example.com/fpga") == -1
-    assert twin.find("nvidia.com/gpu") == -1
+    # Pods' amounts are by number: none is given to another resource.
+    assert (twin.find("nvidia.com/gpu"), twin.find("example.com/fpga")) == (FIRST_SCALAR, FIRST_SCALAR + 1)
 
 
 def test_dimensions_are_named_with_their_units() -> None:

@@ -316,8 +316,11 @@ class ClusterHistories(RuleBasedStateMachine):
         taken = {name: taken_by(self.on_node(name)) for name in names}
         assert np.array_equal(table.allocatable, matrix_of(table, offered))
         assert np.array_equal(table.requested, matrix_of(table, taken))
-        scalars = {resource for node in nodes.values() for resource in node.status.allocatable if "/" in resource}
-        assert {resource for _, resource in table.dimensions.scalars} == scalars
+        offered_now, offered_before = (
+            {resource for node in each.values() for resource in node.status.allocatable if "/" in resource}
+            for each in (nodes, self.nodes)
+        )
+        assert {resource for _, resource in table.dimensions.scalars} == offered_now | offered_before
 
         taints = {name: node.spec.taints for name, node in here.items()}
         ports = {name: ports_of(self.on_node(name)) for name in names}

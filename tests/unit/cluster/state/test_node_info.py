@@ -1,5 +1,8 @@
+import numpy as np
+
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.cluster.state.node_info import node_named
+from extender_service.cluster.state.node_info import NodeInfo, node_named
+from extender_service.cluster.view.hypothetical import RowChanges
 from tests.support.objects import make_node, make_pod
 
 
@@ -32,3 +35,19 @@ def test_the_first_node_is_found_like_any_other_and_no_name_is_taken_for_another
     for number in range(cluster.nodes.capacity - 1):
         cluster.apply_node(make_node(str(number)))
     assert node_named(cluster, "never-heard-of") is None
+
+
+def test_what_pods_request_counts_also_where_no_node_offers_it() -> None:
+    cluster = Cluster()
+    cluster.apply_node(make_node("a"))
+    cluster.apply_node(make_node("b"))
+    cluster.apply_pod(make_pod("web", "b", requests={"example.com/license": "3"}))
+    waiting = make_pod("waiting", requests={"example.com/license": "2"})
+    cluster.apply_pod(waiting)
+    slot = cluster.slot_of(("default", "waiting"))
+    assert slot is not None
+    nodes = cluster.view(None)
+    changed = nodes.changed(RowChanges(np.array([0, 1]), np.array([slot, slot]), np.array([1, -1])))
+    for view, requested in ((nodes, [0, 3]), (changed, [2, 1])):
+        found = [NodeInfo(view, position, make_node("-")).requested("example.com/license") for position in (0, 1)]
+        assert found == requested

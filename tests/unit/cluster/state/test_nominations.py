@@ -206,3 +206,14 @@ def test_the_end_of_a_nomination_is_told_and_counted(cluster: Cluster) -> None:
     counts.append(cluster.nominations.change_count)
     assert seen == [(Change.NOMINATION_ENDED, ("", "a")), (Change.NOMINATION_ENDED, ("", "b"))]
     assert counts == sorted(set(counts))
+
+
+def test_a_nominated_pod_that_changes_or_takes_its_room_ends_nothing(cluster: Cluster) -> None:
+    seen: list[tuple[Change, Key]] = []
+    cluster.apply_pod(nominated("web"))
+    cluster.changes.notify = lambda change, key: seen.append((change, key))  # type: ignore[method-assign]
+    cluster.apply_pod(nominated("web", containers=ONE_CPU))
+    assert cluster.nominations.node_of("uid-of-web") == "a"
+    cluster.apply_pod(make_pod("web", "a"))
+    assert cluster.nominations.node_of("uid-of-web") == ""
+    assert seen == [(Change.POD_ADDED, ("default", "web"))]

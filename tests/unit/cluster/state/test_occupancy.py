@@ -87,14 +87,18 @@ def test_a_copy_counts_what_pods_request_of_what_only_its_nodes_offer() -> None:
     assert occupancy.nodes.dimensions.find(GPU) == -1
 
 
-def test_a_copy_counts_what_pods_request_where_another_of_its_nodes_offers_it() -> None:
+def test_a_resource_keeps_its_place_in_a_copy_whose_nodes_offer_it_no_more() -> None:
+    """The amounts of pods are by dimension, also in the worlds of the copy's nodes."""
     occupancy = Occupancy()
     occupancy.apply_node(make_node("a", {GPU: "8"}))
     occupancy.apply_node(make_node("b"))
     add(occupancy, make_pod("train", "a", requests={GPU: "2"}))
-    twin = occupancy.with_nodes([make_node("a"), make_node("b", {GPU: "4"})])
-    dimension = twin.dimensions.find(GPU)
-    assert [twin.left[dimension, twin.row_of[name]] for name in "ab"] == [-2, 4]
+    twin = occupancy.with_nodes([make_node("a"), make_node("b", {"example.com/fpga": "1", GPU: "4"}), make_node("b")])
+    dimension = occupancy.nodes.dimensions.find(GPU)
+    assert (twin.dimensions.find(GPU), twin.dimensions.find("example.com/fpga")) == (dimension, -1)
+    assert [twin.left[dimension, twin.row_of[name]] for name in "ab"] == [-2, 0]
+    twin = occupancy.with_nodes([make_node("a"), make_node("b", {"example.com/fpga": "1"})])
+    assert twin.dimensions.find("example.com/fpga") != dimension
 
 
 def test_resources_that_one_pod_makes_up_take_no_column_of_all_nodes() -> None:
