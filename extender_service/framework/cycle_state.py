@@ -17,10 +17,10 @@ from extender_service.seams import Clock
 class CycleState:
     """What plugins store for later extension points during one decision about one pod.
 
-    The caller waits until the `deadline`, in seconds of `clock`, and not longer. `request_shape` has the fields of the
-    pod that its requests depend on; each plugin sums them up in its own way. `volumes` are those that the pod uses.
-    `label_set` is its namespace and labels, one object for all pods that share them. `evaluated_again` counts the nodes
-    that plugins judged while PostFilter ran.
+    The caller waits until the `deadline`, in seconds of `clock`, and not longer; once the pod is being placed, there is
+    none (infinity). `request_shape` has the fields of the pod that its requests depend on; each plugin sums them up in
+    its own way. `volumes` are those that the pod uses. `label_set` is its namespace and labels, one object for all pods
+    that share them. `evaluated_again` counts the nodes that plugins judged while PostFilter ran.
     """
 
     evaluated_again: Counter[str] | None = None

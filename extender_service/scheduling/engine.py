@@ -1,5 +1,6 @@
 """The engine: decides about pods, places them and binds them. Programs call it, and no module beneath it."""
 
+import math
 from collections.abc import Callable, Collection
 from functools import partial
 from typing import NamedTuple
@@ -177,6 +178,7 @@ class Engine:
             if decision.question.pod is not pod and pod_uid(decision.question.pod) != uid:
                 raise ValueError(f"the decision is about pod {pod_name(decision.question.pod)}, not {pod_name(pod)}")
             profile, state = decision.profile, decision.state
+            state.deadline = math.inf  # that was the decision's; a binding may wait for minutes
         cycle = BindingCycle(profile, state, pod, node_name, self._bind_elsewhere, self.cluster.rules)
         cycle.reserve()
         runs = self.runs

@@ -8,7 +8,7 @@ import pytest
 
 from extender_service.config.rules import rules_of
 from extender_service.framework.cycle_state import CycleState
-from extender_service.framework.interface import FilterAgain, PostFilter, PostFilterResult
+from extender_service.framework.interface import FilterAgain, Permit, PostFilter, PostFilterResult, PreBind, Reserve
 from extender_service.framework.status import Status, unschedulable
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.types.core import Pod
@@ -114,3 +114,45 @@ async def test_preemption_shares_the_time_of_the_attempt() -> None:
     world.attempt()
     await world.scheduler.close()
     assert condition(world) == ("SchedulerError", f'running PostFilter plugin "Preempts": {TIME_IS_OVER}')
+
+
+class Gang(Reserve, Permit, PreBind):
+    """Takes ten seconds of the clock of a world in Permit; then gives up in long loops if there is no time left."""
+
+    name: ClassVar[str] = "Gang"
+    clock: Clock
+
+    def __init__(self, *, is_refused: bool) -> None:
+        super().__init__(None, SchedulerWorld().handle)
+        self.reserved: set[str] = set()
+        self._is_refused = is_refused
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        self.reserved.add(pod.metadata.name)
+        return None
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        state.require_time()
+        self.reserved.discard(pod.metadata.name)
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Status | None, float]:
+        self.clock.pass_seconds(10)
+        return None, 0
+
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        state.require_time()
+        return unschedulable("refused") if self._is_refused else None
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+@in_event_loop
+async def test_once_a_node_is_chosen_plugins_may_take_more_time(is_refused: bool) -> None:
+    gang = Gang(is_refused=is_refused)
+    points = {point: [(gang, 0)] for point in ("reserve", "permit", "preBind")}
+    world = SchedulerWorld(make_node("a"), plugins=points, decision_seconds=4)
+    gang.clock = world.clock
+    world.create(make_pod("p"))
+    world.attempt()
+    await world.scheduler.close()
+    assert world.api.named("bind") == ([] if is_refused else ["p"])
+    assert gang.reserved == (set() if is_refused else {"p"})
