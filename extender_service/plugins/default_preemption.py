@@ -13,7 +13,7 @@ from extender_service.config.problems import Problem, invalid, out_of_range
 from extender_service.config.rules import Rules
 from extender_service.framework.cluster_event import POD, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.cycle_state import CycleState
-from extender_service.framework.guard import CycleError
+from extender_service.framework.guard import CycleError, OutOfTimeError
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import FilterAgain, PostFilter, PostFilterResult, PreEnqueue
 from extender_service.framework.preemption.candidates import (
@@ -102,6 +102,8 @@ class DefaultPreemption(PostFilter, PreEnqueue):
         hopeful = np.flatnonzero(verdicts.rejected_with(Code.UNSCHEDULABLE) & nodes.exists)
         try:
             tried = self._try(pod, nodes, hopeful, filter_again)
+        except OutOfTimeError:
+            raise  # it names the Filter plugin
         except CycleError as error:
             return PostFilterResult(_failed(str(error)))
         if not len(tried.candidates):

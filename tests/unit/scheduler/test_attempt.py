@@ -8,10 +8,19 @@ import pytest
 
 from extender_service.config.rules import rules_of
 from extender_service.framework.cycle_state import CycleState
-from extender_service.framework.interface import FilterAgain, Permit, PostFilter, PostFilterResult, PreBind, Reserve
+from extender_service.framework.interface import (
+    FilterAgain,
+    Permit,
+    Plugin,
+    PostFilter,
+    PostFilterResult,
+    PreBind,
+    Reserve,
+)
 from extender_service.framework.status import Status, unschedulable
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.types.core import Pod
+from extender_service.plugins.default_preemption import DefaultPreemption, DefaultPreemptionArgs
 from tests.support.clock import Clock
 from tests.support.clusters.scheduler_world import SchedulerWorld
 from tests.support.event_loop import in_event_loop
@@ -114,6 +123,28 @@ async def test_preemption_shares_the_time_of_the_attempt() -> None:
     world.attempt()
     await world.scheduler.close()
     assert condition(world) == ("SchedulerError", f'running PostFilter plugin "Preempts": {TIME_IS_OVER}')
+
+
+@in_event_loop
+async def test_a_filter_plugin_that_takes_the_time_of_preemption_is_named() -> None:
+    def rejects() -> dict[str, Status]:
+        if len(slow.asked) > 1:
+            world.clock.pass_seconds(5)
+        return {"a": unschedulable("full")}
+
+    slow = Stub("Slow", rejects=rejects)
+    preemption = DefaultPreemption(DefaultPreemptionArgs(), SchedulerWorld().handle)
+    plugins: dict[str, list[tuple[Plugin, int]]] = {"filter": [(slow, 0)], "postFilter": [(preemption, 0)]}
+    world = SchedulerWorld(make_node("a"), plugins=plugins, decision_seconds=4)
+    preemption.handle = world.handle
+    pod = make_pod("p")
+    world.create(
+        make_pod("victim", "a"), msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, priority=100))
+    )
+    world.attempt()
+    await world.scheduler.close()
+    assert len(slow.asked) == 2
+    assert condition(world) == ("SchedulerError", f'running "Slow" filter plugin: {TIME_IS_OVER}')
 
 
 class Gang(Reserve, Permit, PreBind):
