@@ -21,11 +21,20 @@ from extender_service.framework.answer_checks import (
     wrong_status,
 )
 from extender_service.framework.cycle_state import CycleState
-from extender_service.framework.guard import CycleError, call, guarded, require_answer, require_time, running
+from extender_service.framework.guard import (
+    CycleError,
+    call,
+    call_to_its_end,
+    guarded,
+    require_answer,
+    require_time,
+    running,
+)
 from extender_service.framework.interface import (
     MAX_NODE_SCORE,
     MIN_NODE_SCORE,
     Filter,
+    PostFilter,
     PostFilterResult,
     PreEnqueue,
     PreScore,
@@ -354,14 +363,20 @@ def run_post_filter(
     """Run PostFilter until a plugin makes room or rules that out (RunPostFilterPlugins).
 
     `verdicts` are on all nodes of the cluster, none of which passes. The pod's nominated node is judged again if
-    PreFilter has left it out.
+    PreFilter has left it out. An answer counts although the deadline is over, but no further plugin is called then.
+
+    Raises CycleError, OutOfTimeError.
     """
     judge_nominated_node(profile, state, pod, verdicts, nominated)
     reasons: list[str] = []
     clears_nomination = False
+    last: PostFilter | None = None
     for plugin in profile.post_filter:
+        if last is not None:
+            require_time(state.clock, state.deadline, running(last, "PostFilter"))
+        last = plugin
         again = FilteringAgain(profile, state, pod, nominated)
-        result = call(state, plugin, "PostFilter", plugin.post_filter, state, pod, verdicts, again)
+        result = call_to_its_end(state, plugin, "PostFilter", plugin.post_filter, state, pod, verdicts, again)
         require_answer(plugin, "PostFilter", wrong_post_filter(result))
         if result.status.code == Code.SUCCESS:
             return result

@@ -9,7 +9,7 @@ from extender_service.cluster.state.placements import Placement
 from extender_service.framework.guard import CycleError, OutOfTimeError
 from extender_service.framework.interface import PostFilterResult
 from extender_service.framework.queueing_hints import EXTENDER
-from extender_service.framework.status import Code
+from extender_service.framework.status import Code, Status
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import Pod
 from extender_service.scheduler.attempt_metrics import UNCOUNTED, AttemptMetrics
@@ -133,21 +133,24 @@ class SchedulingCycle:
             return Failure.unfit(self._fit_error(decision, also_blamed), nomination)
         try:
             result = engine.make_room(decision.question, decision)
+        except OutOfTimeError as error:
+            # The next attempt would take as long: the pod waits for events, as after an error of a PostFilter plugin.
+            result = PostFilterResult(Status(Code.ERROR, (f"preemption: {error}",)))
         finally:
             self._metrics.tried_victims(decision)
-        error = self._fit_error(decision, also_blamed)
+        fit_error = self._fit_error(decision, also_blamed)
         if result.status.code == Code.SUCCESS and self._extenders.may_preempt(pod):
             candidates = list(result.candidates)
             if candidates:
                 randrange = decision.profile.random.randrange
                 with self.limit.left_out():
                     result = await agreed_preemption(self._extenders, engine.cluster, pod, candidates, randrange)
-        error = msgspec.structs.replace(error, post_filter=result.status.message)
+        fit_error = msgspec.structs.replace(fit_error, post_filter=result.status.message)
         if result.status.code == Code.SUCCESS and result.victims:
-            return self._preemption(error, result)
+            return self._preemption(fit_error, result)
         if result.status.code == Code.SUCCESS:
-            return Failure.unfit(error, nomination=result.node_name)
-        return Failure.unfit(error, nomination="" if result.clears_nomination else None)
+            return Failure.unfit(fit_error, nomination=result.node_name)
+        return Failure.unfit(fit_error, nomination="" if result.clears_nomination else None)
 
     def _fit_error(self, decision: Decision, also_blamed: Collection[str]) -> FitError:
         cluster = self._engine.cluster

@@ -17,9 +17,10 @@ from extender_service.framework.interface import (
     PreBind,
     Reserve,
 )
-from extender_service.framework.status import Status, unschedulable
+from extender_service.framework.status import Code, Status, unschedulable
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.types.core import Pod
+from extender_service.kube.types.pods import pod_uid
 from extender_service.plugins.default_preemption import DefaultPreemption, DefaultPreemptionArgs
 from tests.support.clock import Clock
 from tests.support.clusters.scheduler_world import SchedulerWorld
@@ -57,16 +58,22 @@ async def test_the_event_of_a_pod_that_preempts_says_where_from_1_37_on(minor: i
 
 
 class Preempts(PostFilter):
-    """Takes three seconds of the clock of a world, and finds no room."""
+    """Takes three seconds of the clock of a world, and answers as a test says."""
 
     name: ClassVar[str] = "Preempts"
     clock: Clock
 
+    def __init__(self, answer: PostFilterResult) -> None:
+        super().__init__(None, SchedulerWorld().handle)
+        self.asked = 0
+        self._answer = answer
+
     def post_filter(
         self, state: CycleState, pod: Pod, verdicts: Verdicts, filter_again: FilterAgain
     ) -> PostFilterResult:
+        self.asked += 1
         self.clock.pass_seconds(3)
-        return PostFilterResult(unschedulable("no room"))
+        return self._answer
 
 
 TIME_IS_OVER = "the time for this decision is over (--decision-timeout)"
@@ -106,23 +113,45 @@ async def test_no_other_node_is_looked_at_if_the_nominated_one_takes_all_the_tim
     assert condition(world) == ("SchedulerError", f'running "Slow" filter plugin: {TIME_IS_OVER}')
 
 
-@in_event_loop
-async def test_preemption_shares_the_time_of_the_attempt() -> None:
+def preempting(*preempts: Preempts) -> SchedulerWorld:
+    """A world in which Filter takes three of four seconds, and rejects all nodes."""
+
     def rejects() -> dict[str, Status]:
         world.clock.pass_seconds(3)
         return {"a": unschedulable("full")}
 
-    preempts = Preempts(None, SchedulerWorld().handle)
-    world = SchedulerWorld(
-        make_node("a"),
-        plugins={"filter": [(Stub("Full", rejects=rejects), 0)], "postFilter": [(preempts, 0)]},
-        decision_seconds=4,
-    )
-    preempts.clock = world.clock
+    points: dict[str, list[tuple[Plugin, int]]] = {
+        "filter": [(Stub("Full", rejects=rejects), 0)],
+        "postFilter": [(plugin, 0) for plugin in preempts],
+    }
+    world = SchedulerWorld(make_node("a"), plugins=points, decision_seconds=4)
+    for plugin in preempts:
+        plugin.clock = world.clock
+    return world
+
+
+@in_event_loop
+async def test_preemption_shares_the_time_of_the_attempt_and_its_pod_waits_as_a_rejected_one() -> None:
+    first, second = (Preempts(PostFilterResult(unschedulable("no room"))) for _ in range(2))
+    world = preempting(first, second)
     world.create(make_pod("p"))
     world.attempt()
     await world.scheduler.close()
-    assert condition(world) == ("SchedulerError", f'running PostFilter plugin "Preempts": {TIME_IS_OVER}')
+    assert (first.asked, second.asked) == (1, 0)
+    text = f'0/1 nodes are available: 1 full. preemption: running PostFilter plugin "Preempts": {TIME_IS_OVER}'
+    assert condition(world) == ("Unschedulable", text)
+    assert world.where() == {"unschedulable": 1}
+
+
+@in_event_loop
+async def test_an_answer_of_preemption_counts_although_it_comes_late() -> None:
+    world = preempting(Preempts(PostFilterResult(Status(Code.SUCCESS), "a")))
+    pod = make_pod("p")
+    world.create(pod)
+    world.attempt()
+    await world.scheduler.close()
+    assert condition(world) == ("Unschedulable", "0/1 nodes are available: 1 full.")
+    assert world.queue.nominator.node_of == {pod_uid(pod): "a"}
 
 
 @in_event_loop
@@ -144,7 +173,9 @@ async def test_a_filter_plugin_that_takes_the_time_of_preemption_is_named() -> N
     world.attempt()
     await world.scheduler.close()
     assert len(slow.asked) == 2
-    assert condition(world) == ("SchedulerError", f'running "Slow" filter plugin: {TIME_IS_OVER}')
+    text = f'0/1 nodes are available: 1 full. preemption: running "Slow" filter plugin: {TIME_IS_OVER}'
+    assert condition(world) == ("Unschedulable", text)
+    assert world.where() == {"unschedulable": 1}
 
 
 class Gang(Reserve, Permit, PreBind):
