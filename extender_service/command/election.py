@@ -121,12 +121,18 @@ def _times(election: LeaderElectionConfiguration) -> ElectionTimes:
     return times
 
 
-def decision_seconds(given: float | None, election: LeaderElectionConfiguration) -> float:
+def decision_seconds(given: float | None, election: LeaderElectionConfiguration, watchdog_seconds: float) -> float:
     """Return how long plugins may take in one attempt: as long as `given`, or else so that the lease can be renewed.
 
     A renewal that is due, retryPeriod after the one before, waits for the attempt; it must be answered before
-    renewDeadline is over. Raises StartError if `given` leaves no time for that.
+    renewDeadline is over. Raises StartError if `given` leaves no time for that, or the watchdog ends the process before
+    it is over; for a watchdog of 0 s, there is none.
     """
+    if given is not None and 0 < watchdog_seconds <= given:
+        raise StartError(
+            f"--decision-timeout: {given:g}s must be less than --watchdog-timeout ({watchdog_seconds:g}s), which would "
+            "end the process first"
+        )
     if not election.leader_elect:
         return DEFAULT_DECISION_SECONDS if given is None else given
     left_seconds = election.renew_deadline.seconds - election.retry_period.seconds

@@ -408,7 +408,8 @@ def _scheduler(
             extenders_score=extenders.score_any,
         )
     )
-    limit = TimeLimit(machine.clock, decision_seconds(options.decision_seconds, setup.config.leader_election))
+    plugin_seconds = decision_seconds(options.decision_seconds, setup.config.leader_election, options.watchdog_seconds)
+    limit = TimeLimit(machine.clock, plugin_seconds)
     scheduler = Scheduler(
         SchedulingCycle(engine, limit, sampling, extenders, metrics),
         engine,

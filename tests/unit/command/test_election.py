@@ -17,13 +17,13 @@ def election(renew: str, retry: str, *, elects: bool = True) -> LeaderElectionCo
     ("renew", "retry", "seconds"), [("10s", "2s", 4), ("60s", "5s", 4), ("3s", "1s", 1), ("13s", "10s", 1.5)]
 )
 def test_half_of_the_time_for_a_renewal_is_left_to_its_answer(renew: str, retry: str, seconds: float) -> None:
-    assert decision_seconds(None, election(renew, retry)) == seconds
+    assert decision_seconds(None, election(renew, retry), 30) == seconds
 
 
 def test_a_user_may_take_more_of_it_but_not_all() -> None:
-    assert decision_seconds(7.5, election("10s", "2s")) == 7.5
+    assert decision_seconds(7.5, election("10s", "2s"), 30) == 7.5
     with pytest.raises(StartError) as error:
-        decision_seconds(8, election("10s", "2s"))
+        decision_seconds(8, election("10s", "2s"), 30)
     assert str(error.value) == (
         "--decision-timeout: 8s must be less than 8s, leaderElection's renewDeadline minus retryPeriod: while plugins "
         "run, the leader does not renew its lease"
@@ -31,5 +31,17 @@ def test_a_user_may_take_more_of_it_but_not_all() -> None:
 
 
 def test_without_an_election_plugins_may_take_any_time() -> None:
-    assert decision_seconds(None, election("1s", "500ms", elects=False)) == 4
-    assert decision_seconds(60, election("1s", "500ms", elects=False)) == 60
+    assert decision_seconds(None, election("1s", "500ms", elects=False), 30) == 4
+    assert decision_seconds(29, election("1s", "500ms", elects=False), 30) == 29
+
+
+@pytest.mark.parametrize("elects", [False, True])
+def test_what_a_user_lets_plugins_take_does_not_reach_the_watchdog(elects: bool) -> None:
+    times = election("100s", "2s", elects=elects)
+    with pytest.raises(StartError) as error:
+        decision_seconds(30, times, 30)
+    assert str(error.value) == (
+        "--decision-timeout: 30s must be less than --watchdog-timeout (30s), which would end the process first"
+    )
+    assert decision_seconds(30, times, 31) == 30
+    assert decision_seconds(30, times, 0) == 30
