@@ -27,14 +27,17 @@ profiles:
 
 
 class ApiServer:
-    """Has one node, and pods that wait; notes what is written."""
+    """Has twenty nodes, and pods that wait; notes what is written."""
 
     def __init__(self, pods: list[str]) -> None:
         metadata = {"uid": "a", "resourceVersion": "1"}
         spec = {"schedulerName": "default-scheduler", "containers": [{"name": "web", "image": "nginx"}]}
         allocatable = {"cpu": "4", "memory": "8Gi", "pods": "10"}
         self._items: dict[str, list[Any]] = {
-            "nodes": [{"metadata": {**metadata, "name": "a"}, "status": {"allocatable": allocatable}}],
+            "nodes": [
+                {"metadata": {**metadata, "name": f"n{number}"}, "status": {"allocatable": allocatable}}
+                for number in range(20)
+            ],
             "pods": [
                 {"metadata": {**metadata, "namespace": "default", "name": name, "uid": name}, "spec": spec}
                 for name in pods
@@ -80,7 +83,7 @@ async def scheduling(server: ApiServer, folder: Path, *options: str) -> AsyncIte
 @in_event_loop
 async def test_a_plugin_that_takes_too_long_is_an_error_of_its_pod_and_the_next_one_is_bound(tmp_path: Path) -> None:
     server = ApiServer(["slow", "next"])
-    async with scheduling(server, tmp_path, "--decision-timeout=50ms"):
+    async with scheduling(server, tmp_path, "--decision-timeout=1s"):
         while not {"pods/slow/status", "pods/next/binding"} <= server.written.keys():
             await asyncio.sleep(0.05)
     [condition] = server.written["pods/slow/status"]["status"]["conditions"]
