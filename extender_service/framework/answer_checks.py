@@ -3,6 +3,7 @@
 Each function returns None for a usable answer, else a text with what the plugin returned and what was expected.
 """
 
+import inspect
 import math
 from collections.abc import Collection
 from numbers import Real
@@ -29,6 +30,11 @@ def wrong_status(answer: object) -> str | None:
         return _instead(answer, "a Status or None")
     # In Go, plugins may return it instead of nil.
     return "Status(Code.SUCCESS): return None instead" if answer.code == Code.SUCCESS else None
+
+
+def wrong_awaitable(answer: object) -> str | None:
+    """Check what the method of PreBind or Bind returns before it is awaited."""
+    return None if inspect.isawaitable(answer) else _instead(answer, "an awaitable: the method must be `async def`")
 
 
 def wrong_permit(answer: object) -> str | None:

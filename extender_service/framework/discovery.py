@@ -82,20 +82,21 @@ def _checked(plugin: Any, origin: str) -> type[Plugin]:
     if inspect.isabstract(plugin):
         missing = ", ".join(sorted(plugin.__abstractmethods__))
         raise PluginLoadError(f"{origin} is not complete: it lacks {missing}")
-    for name, is_async in _methods(plugin):
-        if inspect.iscoroutinefunction(getattr(plugin, name)) != is_async:
-            raise PluginLoadError(f"{origin}: {name} must {'be' if is_async else 'not be'} `async def`")
+    for name in _methods_not_awaited(plugin):
+        if inspect.iscoroutinefunction(getattr(plugin, name)):
+            raise PluginLoadError(f"{origin}: {name} must not be `async def`")
     return plugin
 
 
-def _methods(plugin: type[Plugin]) -> Iterator[tuple[str, bool]]:
-    """Iterate over the methods that the plugin has from its extension points, and whether the service awaits each.
+def _methods_not_awaited(plugin: type[Plugin]) -> Iterator[str]:
+    """Iterate over the methods of the plugin's extension points that the service does not await.
 
-    A coroutine that is not awaited does nothing.
+    A coroutine that is not awaited does nothing. Whether `pre_bind` and `bind` return an awaitable is checked at the
+    call: under a decorator, they may without being `async def`.
     """
     points: list[type[Plugin]] = [Plugin, *EXTENSION_POINTS.values()]
     for point in points:
         if issubclass(plugin, point):
             for name, method in vars(point).items():
-                if inspect.isfunction(method):
-                    yield name, inspect.iscoroutinefunction(method)
+                if inspect.isfunction(method) and not inspect.iscoroutinefunction(method):
+                    yield name

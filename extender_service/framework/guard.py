@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from extender_service.framework.answer_checks import wrong_awaitable
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.interface import Plugin, PostFilterResult
 from extender_service.framework.plugin_errors import NoTimeLeftError, PluginError
@@ -142,7 +143,10 @@ async def awaited(plugin: Plugin, point: str, method: Callable[..., Awaitable[T]
     Raises CycleError. A KubeError passes unchanged, since the caller may have to read the object to learn its state.
     """
     try:
-        return await method(*args)
+        answer = method(*args)
+        if (wrong := wrong_awaitable(answer)) is not None:
+            raise PluginError(f"it returned {wrong}")
+        return await answer
     except KubeError:
         raise
     except Exception as error:

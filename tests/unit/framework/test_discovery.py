@@ -9,6 +9,7 @@ from extender_service.framework.discovery import PluginLoadError, discover_plugi
 from tests.support.installed_package import install
 
 MODULE = """
+import functools
 from extender_service.framework.interface import Bind, Filter, Plugin, PostBind, PreBind, Reserve
 
 class Good(Filter):
@@ -37,14 +38,20 @@ class AwaitedHint(Good):
     name = "AwaitedHint"
     async def queueing_hint(self, event, pod, old, new): return None
 
-class NotAwaited(PreBind):
-    name = "NotAwaited"
-    def pre_bind(self, state, pod, node_name): return None
-
 class Binds(Bind, PreBind):
     name = "Binds"
     async def pre_bind(self, state, pod, node_name): return None
     async def bind(self, state, pod, node_name): return None
+
+def traced(method):
+    @functools.wraps(method)
+    def wrapper(*args): return method(*args)
+    return wrapper
+
+class Decorated(Binds):
+    name = "Decorated"
+    pre_bind = traced(Binds.pre_bind)
+    bind = functools.partialmethod(Binds.bind)
 
 number = 1
 """
@@ -64,8 +71,9 @@ def test_a_plugin_is_loaded_by_module_and_class(module: str) -> None:
     assert [plugin.name for plugin in discover_plugins([f"{module}:Good"]).plugins] == ["Good"]
 
 
-def test_a_plugin_whose_pre_bind_and_bind_are_async_is_loaded(module: str) -> None:
-    assert [plugin.name for plugin in discover_plugins([f"{module}:Binds"]).plugins] == ["Binds"]
+@pytest.mark.parametrize("name", ["Binds", "Decorated"])
+def test_a_plugin_whose_pre_bind_and_bind_return_awaitables_is_loaded(module: str, name: str) -> None:
+    assert [plugin.name for plugin in discover_plugins([f"{module}:{name}"]).plugins] == [name]
 
 
 def test_a_plugin_of_an_installed_package_is_found_once_even_if_it_is_also_named(module: str, tmp_path: Path) -> None:
@@ -109,7 +117,6 @@ def test_a_broken_entry_point_is_named_by_its_package_and_keeps_no_other_plugin_
         ("users_plugins:Awaited", "users_plugins:Awaited: post_bind must not be `async def`"),
         ("users_plugins:AwaitedUnreserve", "users_plugins:AwaitedUnreserve: unreserve must not be `async def`"),
         ("users_plugins:AwaitedHint", "users_plugins:AwaitedHint: queueing_hint must not be `async def`"),
-        ("users_plugins:NotAwaited", "users_plugins:NotAwaited: pre_bind must be `async def`"),
     ],
 )
 def test_what_is_wrong_with_a_plugin_is_said_in_one_line(module: str, reference: str, problem: str) -> None:

@@ -1,4 +1,5 @@
 import asyncio
+import functools
 from collections.abc import Callable
 from contextlib import suppress
 from typing import ClassVar
@@ -151,6 +152,35 @@ def test_a_step_that_is_no_coroutine_is_an_error_that_names_the_plugin(
 
     monkeypatch.setattr(Recorder, point, failing)
     with pytest.raises(CycleError, match="plugin \"Recorder\": KeyError: 'x'"):
+        asyncio.run(whole(cycle))
+
+
+@pytest.mark.parametrize("point", ["pre_bind", "bind"])
+def test_a_step_under_a_decorator_is_awaited(point: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    cycle, _ = cycle_of(Recorder("a", calls))
+    step = getattr(Recorder, point)
+
+    @functools.wraps(step)
+    def traced(*args: object) -> object:
+        calls.append("traced")
+        return step(*args)
+
+    monkeypatch.setattr(Recorder, point, traced)
+    asyncio.run(whole(cycle))
+    assert calls[calls.index("traced") + 1] == f"{point} a"
+    assert calls[-1] == "post_bind a"
+
+
+@pytest.mark.parametrize(("point", "name"), [("pre_bind", "PreBind"), ("bind", "Bind")])
+@pytest.mark.parametrize("answer", [None, unschedulable("not now")])
+def test_a_step_that_returns_nothing_to_await_is_an_error_that_names_the_plugin(
+    point: str, name: str, answer: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cycle, _ = cycle_of(Recorder("a", []))
+    monkeypatch.setattr(Recorder, point, lambda *_: answer)
+    says = f'^running {name} plugin "Recorder": it returned {type(answer).__name__}, not an awaitable: '
+    with pytest.raises(CycleError, match=says):
         asyncio.run(whole(cycle))
 
 
