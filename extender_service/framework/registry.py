@@ -122,8 +122,9 @@ def _problems(plugin: type[Plugin], profile: KubeSchedulerProfile) -> Iterator[P
 
 
 def _check_class(plugin: type[Plugin], profile: KubeSchedulerProfile) -> None:
-    """Check what of `retry_on` is known without an object of the class: all, unless it is a property."""
-    if not hasattr(plugin.retry_on, "__get__"):
+    """Check the `retry_on` of the class, unless only an object has it: where it is a property, or None until then."""
+    retry_on: object = plugin.retry_on
+    if retry_on is not None and not hasattr(retry_on, "__get__"):
         _check_retry_on(plugin, profile)
 
 

@@ -1,6 +1,6 @@
 import re
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 import pytest
@@ -263,6 +263,26 @@ def test_a_retry_on_that_only_an_object_knows_is_read_of_the_object() -> None:
     registry = Registry([Late, *NEEDED])
     registry.check(config(only(filter="{name: Late}")))
     with pytest.raises(ConfigError, match="plugin Late: retry_on"):
+        profiles(registry, only(filter="{name: Late}"))
+
+
+def test_a_retry_on_that_is_none_until_the_constructor_sets_it_is_read_of_the_object() -> None:
+    class Late(Both):
+        name: ClassVar[str] = "Late"
+        retry_on: Sequence[ClusterEvent] = cast(Any, None)
+
+    class Set(Late):
+        name: ClassVar[str] = "Set"
+
+        def __init__(self, args: Any, handle: Handle) -> None:
+            super().__init__(args, handle)
+            self.retry_on = [ClusterEvent("Node", ActionType.ADD)]
+
+    registry = Registry([Late, Set, *NEEDED])
+    registry.check(config(only(filter="{name: Late}, {name: Set}")))
+    (profile,) = profiles(registry, only(filter="{name: Set}")).values()
+    assert profile.filter[0].retry_on == [ClusterEvent("Node", ActionType.ADD)]
+    with pytest.raises(ConfigError, match="plugin Late: retry_on must be a tuple of ClusterEvents"):
         profiles(registry, only(filter="{name: Late}"))
 
 
