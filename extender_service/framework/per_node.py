@@ -3,6 +3,9 @@
 import logging
 from abc import abstractmethod
 from collections.abc import Iterator
+from itertools import islice
+from traceback import walk_tb
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +22,16 @@ from extender_service.kube.types.core import Pod
 
 log = logging.getLogger(__name__)
 
+# How many kinds of failures of a plugin are logged, and how many frames of a traceback tell their places apart.
+_MOST_LOGGED = 100
+_FRAMES = 20
+
 
 class FilterNode(Filter):
     """A Filter that looks at one node at a time."""
 
-    # The kinds of exceptions that were logged: one is raised about thousands of nodes, for pod after pod.
-    _kinds_logged: frozenset[str] = frozenset()
+    # Each is logged once: it is raised about thousands of nodes, for pod after pod.
+    _failures_logged: frozenset["_Failure"] = frozenset()
 
     @abstractmethod
     def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
@@ -58,13 +65,15 @@ class FilterNode(Filter):
         return status if wrong is None else Status(Code.ERROR, (f"filter_node returned {wrong}",))
 
     def _log_once(self, error: BaseException, node: NodeInfo) -> None:
-        kind = type(error).__name__
-        if is_fault(error) and kind not in self._kinds_logged:
-            self._kinds_logged |= {kind}
+        if not is_fault(error) or len(self._failures_logged) >= _MOST_LOGGED:
+            return
+        failure = _failure(error)
+        if failure not in self._failures_logged:
+            self._failures_logged |= {failure}
             log.error(
-                "a plugin failed on a node; later failures of this kind are not logged",
+                "a plugin failed on a node; later failures of this kind at the same place are not logged",
                 exc_info=error,
-                extra={"plugin": self.name, "node": node.name, "kind": kind},
+                extra={"plugin": self.name, "node": node.name, "kind": failure.kind},
             )
 
 
@@ -91,3 +100,19 @@ def _nodes(state: CycleState, nodes: NodeView) -> Iterator[tuple[int, NodeInfo]]
         if node is not None:
             state.require_time()
             yield position, NodeInfo(nodes, position, node)
+
+
+class _Failure(NamedTuple):
+    kind: str
+    place: frozenset[tuple[str, int]]
+
+
+def _failure(error: BaseException) -> _Failure:
+    """Return the kind of an exception and its place, which is the set of lines in its traceback.
+
+    The traceback of an object that is raised again, such as the exception of a Future, repeats its lines and grows each
+    time: so a set, and a limit.
+    """
+    frames = islice(walk_tb(error.__traceback__), _FRAMES)
+    place = frozenset((frame.f_code.co_filename, line) for frame, line in frames)
+    return _Failure(type(error).__name__, place)

@@ -1,6 +1,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import ClassVar
 
 import numpy as np
@@ -60,9 +61,9 @@ def cluster() -> Cluster:
     return cluster
 
 
-def few_pods() -> FewPods:
+def few_pods(plugin: type[FewPods] = FewPods) -> FewPods:
     known = cluster()
-    return FewPods(None, Handle(known, ClusterFile(known, [])))
+    return plugin(None, Handle(known, ClusterFile(known, [])))
 
 
 def statuses(plugin: FewPods, *names: str) -> list[Status]:
@@ -180,6 +181,48 @@ def test_a_kind_of_exception_is_logged_once_however_many_nodes_it_is_raised_abou
         statuses(plugin, "free", "busy")
     logged = [(record.levelno, vars(record)["plugin"], vars(record)["kind"]) for record in caplog.records]
     assert logged == [(logging.ERROR, "FewPods", "KeyError"), (logging.ERROR, "FewPods", "ValueError")]
+
+
+class Lookups(FewPods):
+    """Looks up a label that no node has: of one node here, of the others there."""
+
+    def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        if node.name == "free":
+            return self._label(node, "disk")
+        return self._label(node, "driver")
+
+    def _label(self, node: NodeInfo, key: str) -> Status | None:
+        return unschedulable(node.labels[key])
+
+
+def test_each_place_where_a_plugin_fails_is_logged_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    plugin = few_pods(Lookups)
+    for _ in range(3):
+        statuses(plugin, "busy", "plain", "free")
+    assert [str(vars(record)["exc_info"][1]) for record in caplog.records] == ["'driver'", "'disk'"]
+
+
+def test_an_exception_that_is_raised_for_each_node_is_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    future: Future[None] = Future()
+    future.set_exception(KeyError("driver"))
+    monkeypatch.setattr(FewPods, "filter_node", lambda *_: future.result())
+    plugin = few_pods()
+    for _ in range(50):
+        statuses(plugin, "free", "busy")
+    assert len(caplog.records) == 1
+
+
+def test_a_plugin_that_fails_at_ever_new_places_does_not_fill_the_log(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    plugin = few_pods()
+    for number in range(150):
+        code = compile("raise KeyError('driver')", f"template {number}", "exec")
+        monkeypatch.setattr(FewPods, "filter_node", lambda *_, code=code: exec(code))
+        statuses(plugin, "free")
+    assert len(caplog.records) == 100
 
 
 @pytest.mark.parametrize(("answer", "says"), [(0.93, "float"), (True, "bool"), (None, "NoneType")])
