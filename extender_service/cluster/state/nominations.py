@@ -52,10 +52,13 @@ class Nominations:
 
     def apply(self, pod: AnyPod, uid: str, slot: int) -> None:
         """Take in what the watch says of a pod. A pod in another slot is a changed one."""
-        node_name, spec = pod.status.nominated_node_name or self._ahead.get(uid, ""), pod.spec
-        if spec.node_name and spec.node_name == self.node_of(uid):
-            self._drop(uid)  # it takes the room that was kept for it
-        elif not node_name or spec.node_name or (spec.scheduling_gates and not self._gated_count):
+        spec = pod.spec
+        if spec.node_name:
+            if uid in self._by_uid:
+                self._end_bound(uid, spec.node_name)
+            return
+        node_name = pod.status.nominated_node_name or self._ahead.get(uid, "")
+        if not node_name or (spec.scheduling_gates and not self._gated_count):
             self.remove(uid)
         else:
             self._set(Nomination(uid, slot, node_name, spec.priority, spec.scheduler_name))
@@ -64,6 +67,12 @@ class Nominations:
         """Forget a pod that the watch does not show any more, or shows in another slot next."""
         known = self._drop(uid)
         if known is not None:
+            self._events.notify(Change.NOMINATION_ENDED, ("", known.node_name))
+
+    def _end_bound(self, uid: str, bound_to: str) -> None:
+        """End the nomination of a pod that was bound: on the node that was kept for it, it takes that room."""
+        known = self._drop(uid)
+        if known is not None and known.node_name != bound_to:
             self._events.notify(Change.NOMINATION_ENDED, ("", known.node_name))
 
     def _drop(self, uid: str) -> Nomination | None:
