@@ -409,7 +409,7 @@ def _scheduler(
         )
     )
     plugin_seconds = decision_seconds(options.decision_seconds, setup.config.leader_election, options.watchdog_seconds)
-    limit = TimeLimit(machine.clock, plugin_seconds, renews_lease=candidacy.elector is not None)
+    limit = TimeLimit(machine.clock, plugin_seconds)
     scheduler = Scheduler(
         SchedulingCycle(engine, limit, sampling, extenders, metrics),
         engine,

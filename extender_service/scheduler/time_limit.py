@@ -1,8 +1,8 @@
 """How long attempts may keep the event loop from all else: the watch, bindings, and the renewal of the leader's lease.
 
 kube-scheduler has threads for these, and sets its plugins no limit. Here all of them wait while plugins run. So an
-attempt has a deadline, which preemption shares, since the event loop is blocked through both. Where there is a lease, a
-long attempt is followed by a rest: a renewal takes several turns of the event loop, and gets one between two attempts.
+attempt has a deadline, which preemption shares, since the event loop is blocked through both. A long attempt is
+followed by a rest: a renewal of the lease takes several turns of the event loop, and gets one between two attempts.
 """
 
 import math
@@ -21,15 +21,13 @@ _REST_SHARE: Final = 1 / 4
 class TimeLimit:
     """The limit on what plugins take in one attempt: `seconds` of `clock`, which is that of the profiles.
 
-    Once the `deadline` of the current attempt is over, no further plugin is called. Unless this process `renews_lease`,
-    no attempt is followed by a rest.
+    Once the `deadline` of the current attempt is over, no further plugin is called.
     """
 
-    def __init__(self, clock: Clock, seconds: float = math.inf, *, renews_lease: bool = True) -> None:
+    def __init__(self, clock: Clock, seconds: float = math.inf) -> None:
         self.deadline = math.inf
         self._clock = clock
         self._seconds = seconds
-        self._renews_lease = renews_lease
         self._began_at = math.inf
 
     def begin(self) -> None:
@@ -52,6 +50,6 @@ class TimeLimit:
         """Return for how long the event loop is to be free after the attempt. The next call is about another one."""
         taken_seconds = self._clock() - self._began_at
         self._began_at = math.inf
-        if not self._renews_lease or taken_seconds < self._seconds * _LONG_SHARE:
+        if taken_seconds < self._seconds * _LONG_SHARE:
             return 0.0
         return min(taken_seconds, self._seconds) * _REST_SHARE

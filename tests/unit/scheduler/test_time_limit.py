@@ -41,14 +41,6 @@ def test_the_event_loop_is_free_after_a_long_attempt_for_a_quarter_of_its_time(t
     assert limit.rest_seconds() == 0  # no attempt has begun since
 
 
-def test_without_a_lease_no_attempt_waits_for_its_renewal() -> None:
-    clock = Clock()
-    limit = TimeLimit(clock, 4, renews_lease=False)
-    limit.begin()
-    clock.pass_seconds(4)
-    assert limit.rest_seconds() == 0
-
-
 def test_without_a_limit_attempts_may_take_any_time_and_none_is_long() -> None:
     clock = Clock()
     limit = TimeLimit(clock)
