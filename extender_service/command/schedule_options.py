@@ -194,7 +194,7 @@ def _add_time_limits(add: AddOption) -> None:
         type=positive_duration,
         metavar="DURATION",
         help="how long plugins may take in one attempt; then it fails, and the pod backs off (default: 4s, or half of "
-        "leaderElection's renewDeadline without its retryPeriod, if that is less)",
+        "leaderElection's renewDeadline without its retryPeriod, or of --watchdog-timeout, if that is less)",
     )
     add_watchdog_option(add)
 

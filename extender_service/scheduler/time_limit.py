@@ -1,8 +1,9 @@
-"""How long attempts may keep the event loop from all else: the watch, bindings, and the renewal of the leader's lease.
+"""How long attempts may keep the event loop from all else: the watch, bindings, probes, and the renewal of the lease.
 
 kube-scheduler has threads for these, and sets its plugins no limit. Here all of them wait while plugins run. So an
 attempt has a deadline, which preemption shares, since the event loop is blocked through both. A long attempt is
-followed by a rest: a renewal of the lease takes several turns of the event loop, and gets one between two attempts.
+followed by a rest: a renewal of the lease, or a new TLS connection, takes several turns of the event loop, and gets one
+between two attempts.
 """
 
 import math
@@ -12,10 +13,12 @@ from typing import Final
 
 from extender_service.seams import Clock
 
-# An attempt that takes this share of the limit is long. Its rest takes that share of its time: of the usual limit of
-# 4 s, 1 s, in which the API server answers a renewal.
+# An attempt that takes this share of the limit is long, or so many seconds. Its rest takes a share of its time, at most
+# as long as the API server needs to answer a renewal.
 _LONG_SHARE: Final = 1 / 8
+_LONG_SECONDS: Final = 0.5
 _REST_SHARE: Final = 1 / 4
+_MOST_REST_SECONDS: Final = 1.0
 
 
 class TimeLimit:
@@ -28,6 +31,8 @@ class TimeLimit:
         self.deadline = math.inf
         self._clock = clock
         self._seconds = seconds
+        # Without a limit, nothing else waits for attempts.
+        self._long_seconds = math.inf if seconds == math.inf else min(seconds * _LONG_SHARE, _LONG_SECONDS)
         self._began_at = math.inf
 
     def begin(self) -> None:
@@ -50,6 +55,4 @@ class TimeLimit:
         """Return for how long the event loop is to be free after the attempt. The next call is about another one."""
         taken_seconds = self._clock() - self._began_at
         self._began_at = math.inf
-        if taken_seconds < self._seconds * _LONG_SHARE:
-            return 0.0
-        return min(taken_seconds, self._seconds) * _REST_SHARE
+        return 0.0 if taken_seconds < self._long_seconds else min(taken_seconds * _REST_SHARE, _MOST_REST_SECONDS)

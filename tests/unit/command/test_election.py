@@ -45,3 +45,9 @@ def test_what_a_user_lets_plugins_take_does_not_reach_the_watchdog(elects: bool)
     )
     assert decision_seconds(30, times, 31) == 30
     assert decision_seconds(30, times, 0) == 30
+
+
+def test_what_plugins_may_take_by_default_is_half_of_what_the_watchdog_allows() -> None:
+    assert decision_seconds(None, election("1s", "500ms", elects=False), 3) == 1.5
+    assert decision_seconds(None, election("10s", "2s"), 3) == 1.5
+    assert decision_seconds(None, election("10s", "2s"), 0) == 4

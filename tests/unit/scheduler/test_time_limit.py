@@ -41,6 +41,15 @@ def test_the_event_loop_is_free_after_a_long_attempt_for_a_quarter_of_its_time(t
     assert limit.rest_seconds() == 0  # no attempt has begun since
 
 
+@pytest.mark.parametrize(("limit_seconds", "taken", "rest"), [(0.4, 0.04, 0.0), (0.4, 0.08, 0.02), (60.0, 0.6, 0.15)])
+def test_what_is_long_depends_on_short_limits_only(limit_seconds: float, taken: float, rest: float) -> None:
+    clock = Clock()
+    limit = TimeLimit(clock, limit_seconds)
+    limit.begin()
+    clock.pass_seconds(taken)
+    assert limit.rest_seconds() == pytest.approx(rest)
+
+
 def test_without_a_limit_attempts_may_take_any_time_and_none_is_long() -> None:
     clock = Clock()
     limit = TimeLimit(clock)
