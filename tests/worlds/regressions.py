@@ -27,7 +27,7 @@ REGRESSIONS: Final[tuple[Regression, ...]] = (
         "neither PostBind nor Unreserve. Now the watch's word counts, and PostBind runs once that or a read is there",
     ),
     Regression(
-        _full(100058, until=345.0),
+        _full(100058, until=350.0),
         "Etcd went back to a backup before the watch could show a binding. Once its pod was read, its place was given "
         "up, and the pod was in no queue. It is queued again now.",
     ),
