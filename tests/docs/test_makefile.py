@@ -8,7 +8,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_make_help_lists_the_targets_and_nothing_else() -> None:
-    # These tests may be run by make, which tells of each folder that a make inside of it enters.
+    # `make test` runs this test, too, and a make inside another one prints the folder that it works in.
     command = ["make", "--no-print-directory", "help"]
     printed = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
     listed = re.findall(r"^make ([\w-]+)", printed, re.MULTILINE)
