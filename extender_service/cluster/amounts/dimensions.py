@@ -13,6 +13,9 @@ NONZERO_CPU_MILLI = 4
 NONZERO_MEMORY_BYTES = 5
 FIRST_SCALAR = 6
 
+# In place of the dimension of a resource that no node offers.
+UNOFFERED = -1
+
 _LEAST_ROOM = 8
 
 FIXED = {CPU: CPU_MILLI, MEMORY: MEMORY_BYTES, EPHEMERAL_STORAGE: EPHEMERAL_STORAGE_BYTES, PODS: POD_COUNT}
@@ -56,12 +59,12 @@ class Dimensions:
         return [*_FIXED_NAMES, *(resource or "" for resource in self.scalars.values)]
 
     def find(self, resource: str) -> int:
-        """Return a resource's dimension, or -1 if no node offers it."""
+        """Return a resource's dimension, or UNOFFERED."""
         fixed = FIXED.get(resource)
         if fixed is not None:
             return fixed
         number = self.scalars.number_of(resource)
-        return number if number < 0 else FIRST_SCALAR + number
+        return UNOFFERED if number < 0 else FIRST_SCALAR + number
 
     def hold(self, resource: str) -> int:
         """Return a resource's dimension, which is kept until released as often."""

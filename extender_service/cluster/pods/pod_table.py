@@ -19,6 +19,7 @@ from extender_service.cluster.structures.interning import Interner
 from extender_service.kube.parsing.pod_affinity import NO_TERMS, PodAffinityTerms
 
 _FIRST_CAPACITY = 256
+_INT64_MAX = 2**63 - 1
 NO_ROW = -1
 
 PodKey = tuple[str, str]
@@ -163,6 +164,12 @@ class PodTable:
         facts = self.facts[slot]
         assert facts is not None
         return facts
+
+    def may_overflow(self, resource: str) -> bool:
+        """Return whether pods may together request more of a resource that has no dimension than an int64 holds, or one
+        of them less than nothing."""
+        asking = self._unoffered.get(resource)
+        return asking is not None and (min(asking.values()) < 0 or max(asking.values()) > _INT64_MAX // len(self))
 
     def add_requested_by_row(self, resource: str, by_row: NDArray[np.int64]) -> None:
         """Add what the pods on each row request of a resource that has no dimension."""

@@ -164,16 +164,16 @@ class NodeView:
         return self.of_rows(image.on_rows(self._table.capacity))
 
     def dimension(self, resource: str) -> int:
-        """Return the dimension of a resource, or -1 if no node offers it."""
+        """Return the dimension of a resource, or UNOFFERED."""
         return self._table.dimensions.find(resource)
 
     def allocatable(self, dimension: int) -> NDArray[np.int64]:
-        """What each node offers to pods; zeros for dimension -1."""
+        """What each node offers to pods; zeros for UNOFFERED."""
         amounts: NDArray[np.int64] = self.allocatable_of((dimension,))[0]
         return amounts
 
     def requested(self, dimension: int) -> NDArray[np.int64]:
-        """What the pods on each node request of it; zeros for dimension -1."""
+        """What the pods on each node request of it; zeros for UNOFFERED."""
         amounts: NDArray[np.int64] = self.requested_of((dimension,))[0]
         return amounts
 
@@ -194,6 +194,10 @@ class NodeView:
         carried = self._worlds.column(("requested", dimensions), lambda: Requested(self._table, self._pods, dimensions))
         return carried.values
 
+    def may_overflow(self, resource: str) -> bool:
+        """Return whether the sum of what pods request of a resource that no node offers may overflow."""
+        return self._pods.may_overflow(resource)
+
     def requested_of_unoffered(self, resource: str) -> NDArray[np.int64]:
         """What the pods on each node request of a resource that no node offers, and which has no dimension so."""
         known = self._unoffered = {} if self._unoffered is None else self._unoffered
@@ -211,7 +215,7 @@ class NodeView:
         return self.allocatable_of(dimensions) - self.requested_of(dimensions)
 
     def requests_of(self, slots: NDArray[np.intp], dimensions: tuple[int, ...]) -> NDArray[np.int64]:
-        """What the pods in some slots request of several dimensions, as (dimension, pod); zeros for dimension -1."""
+        """What the pods in some slots request of several dimensions, as (dimension, pod); zeros for UNOFFERED."""
         pods = self._pods
         rows, unknown = _rows_of(dimensions, pods.amounts.shape[1])
         requests = pods.requests[slots]

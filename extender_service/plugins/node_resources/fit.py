@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.caches import cached
-from extender_service.cluster.amounts.dimensions import POD_COUNT
+from extender_service.cluster.amounts.dimensions import POD_COUNT, UNOFFERED
 from extender_service.cluster.amounts.footprint import reported_shape
 from extender_service.cluster.amounts.requests import (
     CPU,
@@ -99,6 +99,8 @@ class NodeResourcesFit(PreFilter, Filter, PreScore, Score):
         checked, amounts = state.read(_CHECKED, "error reading")
         dimensions = _dimensions(checked, nodes)
         lacking = nodes.kept_by_room(_lacking, dimensions, amounts)
+        if UNOFFERED in dimensions:
+            lacking = _with_room_by_overflow(lacking, nodes, checked, amounts)
         if not np.count_nonzero(lacking):  # in a third of the time that any() takes
             return None
         reasons = ["Too many pods", *[f"Insufficient {resource}" for resource in checked]]
@@ -111,9 +113,10 @@ class NodeResourcesFit(PreFilter, Filter, PreScore, Score):
         )
 
     def needs(self, state: CycleState, nodes: NodeView) -> Needs | None:
-        """Return what the pod requests."""
+        """Return what the pod requests; None if no node offers some of it."""
         checked, amounts = state.read(_CHECKED, "error reading")
-        return Needs(_dimensions(checked, nodes), amounts)
+        dimensions = _dimensions(checked, nodes)
+        return None if UNOFFERED in dimensions else Needs(dimensions, amounts)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
         """Add up what the pod weighs in scoring."""
@@ -213,6 +216,18 @@ def _dimensions(checked: Sequence[str], nodes: NodeView) -> tuple[int, ...]:
 def _lacking(nodes: NodeView, dimensions: tuple[int, ...], amounts: tuple[int, ...]) -> NDArray[np.bool_]:
     """Return, as (resource, node), where less is left than the pod requests."""
     lacking: NDArray[np.bool_] = nodes.left_of(dimensions) < np.array(amounts, np.int64)[:, None]
+    return lacking
+
+
+def _with_room_by_overflow(
+    lacking: NDArray[np.bool_], nodes: NodeView, checked: Sequence[str], amounts: tuple[int, ...]
+) -> NDArray[np.bool_]:
+    """Return the same, but where the sum of what pods request of a resource that no node offers overflows to less than
+    nothing: kube-scheduler finds room there."""
+    for number, resource in enumerate(checked, 1):
+        if nodes.dimension(resource) == UNOFFERED and nodes.may_overflow(resource):
+            lacking = lacking.copy()
+            lacking[number] = -nodes.requested_of_unoffered(resource) < amounts[number]
     return lacking
 
 

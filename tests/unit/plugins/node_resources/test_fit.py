@@ -127,6 +127,31 @@ def test_an_amount_that_overflows_when_it_is_added_up_asks_for_nothing() -> None
     assert rejected(plugin, state, pod, world) == [None]
 
 
+@pytest.mark.parametrize(
+    ("running", "fits"),
+    [
+        ((2**63 - 1,), False),
+        ((2**63 - 1, 1000), True),
+        ((2**62, 2**62 - 1), False),
+        ((2**62, 2**62 + 1), True),
+        ((), False),
+    ],
+)
+def test_a_sum_that_overflows_leaves_room_of_what_no_node_offers(running: tuple[int, ...], fits: bool) -> None:
+    world = empty_world()
+    for name in ("a", "b"):
+        world.handle.cluster.apply_node(PlainNode(name, allocatable={"pods": 5}).to_node())
+    for number, amount in enumerate(running):
+        world.handle.cluster.apply_pod(PlainPod(f"running-{number}", {GPU: amount}).to_pod("a"))
+    world.view = world.handle.cluster.view(None)
+    pod = PlainPod("new", {FPGA: 0, GPU: 5}).to_pod()
+    state, plugin = CycleState(pod), fit(world)
+    plugin.pre_filter(state, pod)
+    lacks = unschedulable(f"Insufficient {GPU}")
+    assert rejected(plugin, state, pod, world) == [None if fits else lacks, lacks]
+    assert plugin.needs(state, world.view) is None
+
+
 def test_without_prefilter_there_is_no_filter() -> None:
     world = empty_world()
     pod = PlainPod("new", {}).to_pod()
