@@ -74,6 +74,14 @@ def _victims_that_have_not_started(case: Case) -> bool:
     return False
 
 
+def _not_started_beside_the_future(case: Case) -> bool:
+    now = datetime.now(UTC).isoformat()
+    pods = [pod for on_node in _pods_by_node(case) for pod in on_node]
+    starts = [(_priority(pod), pod.get("status", {}).get("startTime")) for pod in pods]
+    waiting = {priority for priority, start in starts if start is None}
+    return any(start is not None and start >= now and priority in waiting for priority, start in starts)
+
+
 def _victims_of_several_budgets(case: Case) -> bool:
     read = map(disruption_budget, _decoded(case, PodDisruptionBudget))
     budgets = [budget for budget in read if budget is not None]
@@ -188,6 +196,12 @@ LEFT_TO_CHANCE = [
         "that starts in the future (GetPodStartTime in pkg/scheduler/util/utils.go)",
         r"preempt\.",
         _victims_that_have_not_started,
+    ),
+    Chance(
+        "of two nodes, kube-scheduler prefers one whose victim starts in the future to one whose victim has not "
+        "started, which counts as started now; the oracle does not (GetPodStartTime in pkg/scheduler/util/utils.go)",
+        r"the reference could not evaluate it: preemption picked node",
+        _not_started_beside_the_future,
     ),
     Chance(
         "of several budgets that a victim is in, the first that it violates is the last that it counts against, and "

@@ -53,6 +53,16 @@ def test_a_victim_that_has_not_started_counts_as_started_now(start: str | None) 
     assert chance.reasons(case(victim(None), DISTINCT[0]), [ORDER], rules_of(31)) == []
 
 
+def test_of_two_nodes_the_oracle_does_not_judge_one_whose_victim_starts_in_the_future() -> None:
+    picked = 'the reference could not evaluate it: preemption picked node "b", not one of ["a"]'
+    future = victim("2999-01-01T00:00:00Z", node="b")
+    [reason] = chance.reasons(case(victim(None), future), [picked], rules_of(31))
+    assert "prefers one whose victim starts in the future" in reason
+    assert chance.reasons(case(victim(None, priority=1), future), [picked], rules_of(31)) == []
+    assert chance.reasons(case(victim(None), victim("2024-01-01T00:00:00Z", node="b")), [picked], rules_of(31)) == []
+    assert chance.reasons(case(DISTINCT[0], future), [picked], rules_of(31)) == []
+
+
 def test_chance_explains_all_differences_of_a_case_or_none() -> None:
     total = "total.a: ours 1, reference 2"
     assert chance.reasons(case(*DISTINCT, DISTINCT[0]), [ORDER, total], rules_of(31)) == []
