@@ -22,7 +22,7 @@ from msgspec import structs
 
 from bench import clusters, synthetic, unlike
 from bench.figures import Row, Times, alternately, at_least, compared, over_rounds, quantile
-from bench.programs import ClusterSize
+from bench.programs import ALL_NODES, ClusterSize
 from bench.run import Run, main
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
@@ -112,7 +112,7 @@ def _compare_unlike(the: Run, size: ClusterSize) -> None:
     def theirs(*options: str) -> dict[str, Cycle]:
         if the.peers is None:
             return {}
-        rows = the.peers.cycle(size, f"-classes={','.join(unlike_pods)}", f"-budget={budget}s", *options)
+        rows = the.peers.cycle(size, ALL_NODES, f"-classes={','.join(unlike_pods)}", f"-budget={budget}s", *options)
         # Its cycle begins with taking in what was placed before.
         return {row["class"]: Cycle(row["p50_ms"], row["p50_ms"]) for row in rows}
 
@@ -168,7 +168,7 @@ def _compare(the: Run, size: ClusterSize, engine: Engine, pods: dict[str, Pod]) 
     def theirs() -> dict[str, Times]:
         if the.peers is None:
             return {}
-        rows = the.peers.cycle(size, f"-classes={','.join(pods)}", f"-budget={budget}s")
+        rows = the.peers.cycle(size, ALL_NODES, f"-classes={','.join(pods)}", f"-budget={budget}s")
         return {row["class"]: Times(row["p50_ms"], row["p99_ms"]) for row in rows}
 
     service, peer = (over_rounds(rounds) for rounds in alternately(the.rounds, ours, theirs))

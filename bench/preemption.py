@@ -14,7 +14,7 @@ from msgspec import structs
 from bench import clusters, synthetic
 from bench.decision import default_profile
 from bench.figures import Row, Times, alternately, compared
-from bench.programs import ClusterSize
+from bench.programs import ALL_NODES, ClusterSize
 from bench.run import Run, main
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.framework.preemption.candidates import best_candidates
@@ -52,7 +52,8 @@ def run(the: Run) -> None:
     def theirs() -> list[Times]:
         if the.peers is None:
             return []
-        [line] = the.peers.cycle(size, f"-classes={synthetic.PREEMPTOR}", f"-min-reps={searches}", "-budget=0.5s")
+        options = (f"-classes={synthetic.PREEMPTOR}", f"-min-reps={searches}", "-budget=0.5s")
+        [line] = the.peers.cycle(size, ALL_NODES, *options)
         return [Times(line["pf_p50_ms"], line["pf_p99_ms"])]
 
     mine, stock = alternately(the.rounds, ours, theirs)

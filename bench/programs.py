@@ -20,6 +20,8 @@ from tests.support import go_programs
 
 PROGRAM = Path(sys.executable).with_name("extender-service")
 PEERS = Path(__file__).parent / "peers"
+# For `percentageOfNodesToScore`: all nodes; or 0, the default, a sample whose size depends on the number of nodes.
+ALL_NODES, SAMPLE = 100, 0
 _START_SECONDS = 300.0  # 15,000 nodes and 150,000 pods are made, encoded, sent and decoded
 _numbers = count(1)
 
@@ -112,9 +114,13 @@ class Peers:
         with self._serving("goextender", "-nodes=1") as server:
             yield server
 
-    def cycle(self, size: ClusterSize, *options: str) -> list[dict[str, Any]]:
-        """Measure kube-scheduler's cycle in process. Returns a row for each class of pods."""
-        return self._lines("kubecycle", "cycle", f"-nodes={size.nodes}", *size.options(), "-percent=100", *options)
+    def cycle(self, size: ClusterSize, percent: int, *options: str) -> list[dict[str, Any]]:
+        """Measure kube-scheduler's cycle in process, with this `percentageOfNodesToScore`.
+
+        Returns a row for each class of pods.
+        """
+        options = (f"-nodes={size.nodes}", *size.options(), f"-percent={percent}", *options)
+        return self._lines("kubecycle", "cycle", *options)
 
     def memory(self, api: Server, size: ClusterSize) -> dict[str, Any]:
         """Load the cluster into kube-scheduler's informers and cache, from JSON."""

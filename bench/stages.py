@@ -8,7 +8,7 @@ import sys
 from contextlib import ExitStack
 
 from bench.figures import Times
-from bench.programs import ClusterSize, Peers, service
+from bench.programs import ALL_NODES, ClusterSize, Peers, service
 from bench.run import NEEDS_GO, Run, main
 from bench.staged_service import STAGES
 
@@ -38,7 +38,7 @@ def _stages(the: Run, peers: Peers, size: ClusterSize) -> dict[str, Times]:
         options = (f"--master={api.url}", "--mode=replace")
         server = stack.enter_context(service(the.directory, *options, program=program))
         budget = 0.2 if the.quick else 2 * the.rounds
-        peers.cycle(size, "-classes=plain-rs", f"-budget={budget}s", f"-extender={server.url}", "-replace")
+        peers.cycle(size, ALL_NODES, "-classes=plain-rs", f"-budget={budget}s", f"-extender={server.url}", "-replace")
         server.process.stop(_STOP_SECONDS)
     return {stage: Times.of(times) for stage, times in json.loads(file.read_text()).items()}
 
