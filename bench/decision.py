@@ -4,8 +4,11 @@ Compares Filter and Score of the default profile with kube-scheduler's cycle (`k
 the same cluster, with all nodes scored. Each decision places its pod, so the next one runs on a changed cluster. Some
 decisions later, the pod is removed.
 
-The last tables are of a cluster in which no two nodes and no two pods are alike, beside the other. There, "in all" is
-the decision and what it takes to count the pod on its node. Only these: python -m bench.decision unlike.
+"decision" is the decision alone. Compared are the decision and what it takes to count the pod on its node, since
+kube-scheduler's cycle begins with renewing what it knows of nodes that have changed ("p50", "in all").
+
+The last tables are of a cluster in which no two nodes and no two pods are alike, beside the other. Only these:
+python -m bench.decision unlike.
 """
 
 import itertools
@@ -13,15 +16,15 @@ import statistics
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from random import Random
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from msgspec import structs
 
 from bench import clusters, synthetic, unlike
-from bench.figures import Row, Times, alternately, at_least, compared, over_rounds, quantile
+from bench.figures import Row, Times, alternately, at_least, compared, quantile
 from bench.programs import ALL_NODES, ClusterSize
 from bench.run import Run, main
 from extender_service.cluster.sources.cluster_file import ClusterFile
@@ -57,7 +60,26 @@ class Cycle(NamedTuple):
     in_all: float
 
 
-_Rounds = Sequence[Mapping[str, Cycle]]
+class Measured(NamedTuple):
+    """Milliseconds of the cycles about a class of pods: the median of decisions alone, and quantiles in all."""
+
+    decision: float
+    in_all: Times
+
+    @classmethod
+    def of(cls, measured: Sequence[Cycle]) -> Self:
+        """Return what single cycles took; at least one is needed."""
+        return cls(
+            quantile([cycle.decision for cycle in measured], 0.5), Times.of([cycle.in_all for cycle in measured])
+        )
+
+    @classmethod
+    def over(cls, rounds: Sequence["Measured"]) -> Self:
+        """Return the medians of several rounds."""
+        return cls(statistics.median(each.decision for each in rounds), Times.over([each.in_all for each in rounds]))
+
+
+_Rounds = Sequence[Mapping[str, Measured]]
 
 
 def run(the: Run) -> None:
@@ -71,7 +93,7 @@ def run(the: Run) -> None:
         engine = default_engine(cluster)
         [profile] = engine.profiles
         pods = {name: clusters.pending_pod(the.peers, name) for name in synthetic.CLASSES}
-        _compare(the, size, engine, pods)
+        compare(the, size, engine, pods)
         for pod in pods.values():
             for name, milliseconds in plugin_times(profile, cluster, pod):
                 of_sizes = by_plugin.setdefault(name, {})
@@ -107,33 +129,34 @@ def _compare_unlike(the: Run, size: ClusterSize) -> None:
     alike_pods = {name: itertools.repeat(synthetic.pending_pod(name)) for name in synthetic.CLASSES}
     del made
     clusters.settle()
-    budget = 0.1 if the.quick else 0.5
-
-    def theirs(*options: str) -> dict[str, Cycle]:
-        if the.peers is None:
-            return {}
-        rows = the.peers.cycle(size, ALL_NODES, f"-classes={','.join(unlike_pods)}", f"-budget={budget}s", *options)
-        # Its cycle begins with taking in what was placed before.
-        return {row["class"]: Cycle(row["p50_ms"], row["p50_ms"]) for row in rows}
-
     rounds = alternately(
         the.rounds,
-        lambda: _medians(unlike_engine, unlike_pods, budget),
-        lambda: theirs(f"-input={file}"),
-        lambda: _medians(alike_engine, alike_pods, budget),
-        theirs,
+        partial(_measured, the, unlike_engine, unlike_pods),
+        partial(_measured_peer, the, size, unlike_pods, f"-input={file}"),
+        partial(_measured, the, alike_engine, alike_pods),
+        partial(_measured_peer, the, size, alike_pods),
     )
     title = f"{size.nodes} nodes, {size.nodes * size.pods_per_node} pods: no two alike, beside many alike"
     rows = [_unlike_row(size.nodes, name, *rounds) for name in unlike_pods]
     the.report.table("unlike", title, rows)
 
 
-def _medians(engine: Engine, pods: Mapping[str, Iterator[Pod]], budget: float) -> dict[str, Cycle]:
-    of_class = {name: cycles(engine, each, budget) for name, each in pods.items()}
-    return {
-        name: Cycle(*(quantile(times, 0.5) for times in zip(*measured, strict=True)))
-        for name, measured in of_class.items()
-    }
+def _measured(the: Run, engine: Engine, pods: Mapping[str, Iterator[Pod]]) -> dict[str, Measured]:
+    return {name: Measured.of(cycles(engine, each, _budget_seconds(the))) for name, each in pods.items()}
+
+
+def _measured_peer(the: Run, size: ClusterSize, classes: Collection[str], *options: str) -> dict[str, Measured]:
+    """Measure kube-scheduler's cycle by class of pods; none without Go."""
+    if the.peers is None:
+        return {}
+    chosen = (f"-classes={','.join(classes)}", f"-budget={_budget_seconds(the)}s")
+    rows = the.peers.cycle(size, ALL_NODES, *chosen, *options)
+    # Its cycle begins with taking in what was placed before, and is not taken apart.
+    return {row["class"]: Measured(row["p50_ms"], Times(row["p50_ms"], row["p99_ms"])) for row in rows}
+
+
+def _budget_seconds(the: Run) -> float:
+    return 0.1 if the.quick else 0.5
 
 
 def _unlike_row(
@@ -144,9 +167,9 @@ def _unlike_row(
         "nodes": nodes,
         "class": name,
         "decision": statistics.median(of_class[name].decision for of_class in ours),
-        "in all": statistics.median(of_class[name].in_all for of_class in ours),
-        "peer": statistics.median(of_class[name].in_all for of_class in theirs) if theirs[0] else None,
-        "alike: in all": statistics.median(of_class[name].in_all for of_class in ours_alike),
+        "in all": statistics.median(of_class[name].in_all.p50 for of_class in ours),
+        "peer": statistics.median(of_class[name].in_all.p50 for of_class in theirs) if theirs[0] else None,
+        "alike: in all": statistics.median(of_class[name].in_all.p50 for of_class in ours_alike),
         "times faster": _times_faster(name, ours_alike, theirs_alike),
         **at_least("unlike: times faster", _times_faster(name, ours, theirs), target),
     }
@@ -156,32 +179,34 @@ def _times_faster(name: str, ours: _Rounds, theirs: _Rounds) -> float | None:
     """Return the median of the ratios of each round; None without Go."""
     if not theirs[0]:
         return None
-    return statistics.median(peer[name].in_all / own[name].in_all for own, peer in zip(ours, theirs, strict=True))
+    pairs = zip(ours, theirs, strict=True)
+    return statistics.median(peer[name].in_all.p50 / own[name].in_all.p50 for own, peer in pairs)
 
 
-def _compare(the: Run, size: ClusterSize, engine: Engine, pods: dict[str, Pod]) -> None:
-    budget = 0.1 if the.quick else 0.5
-
-    def ours() -> dict[str, Times]:
-        return {name: Times.of(decisions(engine, pod, budget)) for name, pod in pods.items()}
-
-    def theirs() -> dict[str, Times]:
-        if the.peers is None:
-            return {}
-        rows = the.peers.cycle(size, ALL_NODES, f"-classes={','.join(pods)}", f"-budget={budget}s")
-        return {row["class"]: Times(row["p50_ms"], row["p99_ms"]) for row in rows}
-
-    service, peer = (over_rounds(rounds) for rounds in alternately(the.rounds, ours, theirs))
+def compare(the: Run, size: ClusterSize, engine: Engine, pods: Mapping[str, Pod]) -> None:
+    """Print a table of a cluster of this size, which the engine knows, with a row for each of these classes of pods."""
+    always_the_same = {name: itertools.repeat(pod) for name, pod in pods.items()}
+    ours, theirs = (
+        {name: Measured.over([of_class[name] for of_class in rounds]) for name in rounds[0]}
+        for rounds in alternately(
+            the.rounds, partial(_measured, the, engine, always_the_same), partial(_measured_peer, the, size, pods)
+        )
+    )
     pod_count = engine.cluster.pod_count
     title = f"{size.nodes} nodes, {pod_count} pods; the service in process, kube-scheduler's cycle in process"
     the.report.table(
         "decision",
         title,
         [
-            {"nodes": size.nodes, "class": name, **compared(times, peer.get(name), _target(size.nodes, name))}
-            for name, times in service.items()
+            _row(size.nodes, name, measured, theirs.get(name), _target(size.nodes, name))
+            for name, measured in ours.items()
         ],
     )
+
+
+def _row(nodes: int, name: str, ours: Measured, theirs: Measured | None = None, target: float | None = None) -> Row:
+    peer = None if theirs is None else theirs.in_all
+    return {"nodes": nodes, "class": name, "decision": ours.decision, **compared(ours.in_all, peer, target)}
 
 
 def _target(nodes: int, pod_class: str) -> float | None:
@@ -194,13 +219,10 @@ def _target(nodes: int, pod_class: str) -> float | None:
 
 
 def _with_volumes(the: Run, nodes: int) -> None:
-    cluster = synthetic.cluster(nodes, 10)
-    times = Times.of(decisions(default_engine(cluster), synthetic.pending_pod("volumes"), 0.3))
-    the.report.table(
-        "decision",
-        f"{nodes} nodes, of which each has a pod with a volume",
-        [{"nodes": nodes, "class": "volumes", **compared(times, None)}],
-    )
+    engine = default_engine(synthetic.cluster(nodes, 10))
+    measured = Measured.of(cycles(engine, itertools.repeat(synthetic.pending_pod("volumes")), 0.3))
+    title = f"{nodes} nodes, of which each has a pod with a volume"
+    the.report.table("decision", title, [_row(nodes, "volumes", measured)])
 
 
 def default_engine(cluster: Cluster, random: Random = RANDOM) -> Engine:
