@@ -244,13 +244,16 @@ class SchedulingQueue:
         finally:
             self._in_flight.done(uid)
 
-    def hold(self, pod: Pod) -> None:
-        """Do not queue a pod in flight once more when it changes, until `release`.
+    def hold(self, pod: Pod, node_name: str) -> None:
+        """Nominate a pod in flight for a node, and keep it out of the queue until `release`, however it changes.
 
         For attempts that wait for the API server, which in kube-scheduler end at once: a second attempt at the same
         time would preempt again.
         """
         self._held.add(pod_uid(pod))
+        # It may have changed while extenders were asked, and be queued once more. `release` takes that in, too.
+        self.delete(pod)
+        self.nominator.add(pod, node_name)
 
     def release(self, pod: Pod, latest: Pod | None) -> None:
         """End `hold`, once the pod has come back: take in how it has changed meanwhile. None if it is gone."""

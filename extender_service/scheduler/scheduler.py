@@ -176,11 +176,11 @@ class Scheduler:
                 else:
                     self._bind(info, placement)
             case Preemption() as preemption:
-                self._queue.nominator.add(pod, preemption.node_name)
                 if self._preempts_in_background(profile):
+                    self._queue.nominator.add(pod, preemption.node_name)
                     self._preempt_in_background(info, pod, profile, preemption)
                 else:
-                    self._queue.hold(pod)
+                    self._queue.hold(pod, preemption.node_name)
                     self._start(self._make_room(info, pod, profile, preemption, cycle))
             case Failure() as failure:
                 self._fail(info, pod, failure)

@@ -38,8 +38,9 @@ class SchedulerMetrics:
         self._counts_entities = rules.queued_entities_counted
         self.event_timing = EventTiming(clock, self._handled)
         self.hint_timing = HintTiming(clock, self._asked)
-        # When the attempts that have not ended began, by the pod's UID.
-        self._begun_at: dict[str, float] = {}
+        # When the attempts that have not ended began. A pod may have two: without hints, one that changed in flight may
+        # be tried again before the failure of its binding is reported.
+        self._begun_at: dict[QueuedPodInfo, float] = {}
         self._attempts = CheapCounter(
             "scheduler_schedule_attempts",
             "Attempts to schedule pods: scheduled, unschedulable (no node is right), or error.",
@@ -125,7 +126,7 @@ class SchedulerMetrics:
 
     def begun(self, info: QueuedPodInfo) -> None:
         """Note that an attempt begins."""
-        self._begun_at[info.pod.metadata.uid] = self._clock()
+        self._begun_at[info] = self._clock()
 
     def tried_victims(self, decision: Decision) -> None:
         """Note that PostFilter ran for a decision without a feasible node, also if it failed."""
@@ -134,7 +135,7 @@ class SchedulerMetrics:
 
     def decided(self, info: QueuedPodInfo) -> None:
         """Note that the nodes were judged."""
-        self._algorithm_seconds.observe(self._clock() - self._begun_at[info.pod.metadata.uid])
+        self._algorithm_seconds.observe(self._clock() - self._begun_at[info])
 
     def judged(self, decision: Decision) -> None:
         """Note a decision, with its scores if it has any."""
@@ -164,7 +165,7 @@ class SchedulerMetrics:
 
     def abandoned(self, info: QueuedPodInfo) -> None:
         """Note that the attempt ended as the pod is gone: it counts under no result."""
-        self._begun_at.pop(info.pod.metadata.uid, None)
+        self._begun_at.pop(info, None)
 
     def failed(self, info: QueuedPodInfo, *, is_unschedulable: bool) -> None:
         """Note that the attempt failed: no node is right, or else an error occurred."""
@@ -179,7 +180,7 @@ class SchedulerMetrics:
     def _end(self, info: QueuedPodInfo, result: str) -> None:
         profile = info.pod.spec.scheduler_name
         self._attempts.labels(result, profile).inc()
-        begun_at = self._begun_at.pop(info.pod.metadata.uid, None)
+        begun_at = self._begun_at.pop(info, None)
         if begun_at is not None:
             self._attempt_seconds.labels(result, profile).observe(self._clock() - begun_at)
 

@@ -92,6 +92,25 @@ def test_without_hints_a_pod_that_comes_back_after_any_event_backs_off() -> None
     assert world.summary == (0, 1, 0)
 
 
+def test_a_pod_that_changed_in_flight_and_is_held_is_in_no_queue_until_it_comes_back() -> None:
+    world = QueueWorld()
+    world.watched.add("default/a")
+    pod = queue_pod("a")
+    world.queue.add(pod)
+    info = world.pop()
+    latest = changed(pod, labels={"team": "x"})
+    world.queue.update(pod, latest)
+    assert world.summary == (1, 0, 0)
+    world.queue.hold(pod, "n")
+    assert world.summary == (0, 0, 0)
+    assert [found.metadata.name for found in world.queue.nominated_pods_for_node("n")] == ["a"]
+    info.pod = latest
+    world.fail(info, "Fit")
+    assert world.summary == (0, 0, 1)
+    world.queue.release(pod, latest)
+    assert world.summary == (0, 1, 0)  # it has changed, which may help
+
+
 def test_with_hints_only_an_event_that_can_help_does_that() -> None:
     world = QueueWorld(NODE_HELPS_FIT, uses_hints=True)
     for name, plugin in (("a", "Taints"), ("b", "Fit")):

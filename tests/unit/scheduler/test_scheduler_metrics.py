@@ -56,14 +56,30 @@ def test_an_attempt_that_ends_well_counts_with_its_binding() -> None:
 def test_failures_count_by_result() -> None:
     counted = Counted()
     for is_unschedulable in (True, True, False):
-        counted.metrics.begun(info("a"))
-        counted.metrics.decided(info("a"))
-        counted.metrics.failed(info("a"), is_unschedulable=is_unschedulable)
+        pod = info("a")
+        counted.metrics.begun(pod)
+        counted.metrics.decided(pod)
+        counted.metrics.failed(pod, is_unschedulable=is_unschedulable)
     counted.metrics.preempted(3)
     profile = "default-scheduler"
     assert counted.value("scheduler_schedule_attempts_total", result="unschedulable", profile=profile) == 2
     assert counted.value("scheduler_schedule_attempts_total", result="error", profile=profile) == 1
     assert counted.value("scheduler_preemption_victims_sum") == 3
+
+
+def test_attempts_of_a_pod_that_overlap_are_timed_apart() -> None:
+    counted = Counted()
+    first, second = info("a"), info("a")
+    counted.metrics.begun(first)
+    counted.clock.pass_seconds(1)
+    counted.metrics.begun(second)
+    counted.clock.pass_seconds(2)
+    counted.metrics.failed(first, is_unschedulable=False)
+    counted.metrics.decided(second)
+    counted.metrics.failed(second, is_unschedulable=False)
+    labels = {"result": "error", "profile": "default-scheduler"}
+    assert counted.value("scheduler_scheduling_attempt_duration_seconds_sum", **labels) == 3 + 2
+    assert counted.value("scheduler_scheduling_algorithm_duration_seconds_sum") == 2
 
 
 def test_many_attempts_share_a_label() -> None:

@@ -296,6 +296,29 @@ async def test_a_preemptor_that_is_deleted_meanwhile_deletes_no_pod() -> None:
 
 
 @in_event_loop
+async def test_a_preemptor_that_changes_meanwhile_is_not_tried_again_before_its_victims_are_deleted() -> None:
+    stub = StubExtender(preempt=lambda args: {"NodeNameToMetaVictims": args["NodeNameToMetaVictims"]})
+    small = make_pod("p", requests={"cpu": "4"})
+    pod = msgspec.structs.replace(small, spec=msgspec.structs.replace(small.spec, priority=10))
+    metadata = msgspec.structs.replace(pod.metadata, resource_version="2", labels={"team": "a"})
+    async with extended_world(NODES[0], extenders=[(stub, {"preempt_verb": "preempt"})]) as world:
+        world.create(make_pod("victim", "a", requests={"cpu": "4"}), pod)
+        world.api.slow, world.api.gate = {"victim"}, asyncio.Event()
+        stub.gate.clear()
+        attempt = asyncio.create_task(world.attempt_with_extenders())
+        await stub.has_arrived.wait()
+        world.create(msgspec.structs.replace(pod, metadata=metadata))
+        stub.gate.set()
+        await attempt
+        assert world.queue.pop() is None
+        world.api.gate.set()
+        await world.scheduler.close()
+        assert world.api.named("delete") == ["victim"]
+        [entry] = world.queue.entries()
+        assert entry.info.pod.metadata.labels == {"team": "a"}
+
+
+@in_event_loop
 async def test_a_nominated_node_comes_first_also_where_pre_filter_names_others() -> None:
     stub = StubExtender()
     plugins = {"preFilter": [(Stub("OnlyB", pre_filter={"b"}), 0)]}
