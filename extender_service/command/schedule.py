@@ -427,7 +427,7 @@ def _scheduler(
     for kind, plugins in registered_kinds(hints.values()).items():
         log.info("watching a kind for plugins", extra={"kind": kind, "plugins": ",".join(sorted(plugins))})
         resource = any_kind(kind, keeps_json=uses_hints)
-        store = RegisteredKind(kind, queue, metrics.event_timing, keeps_json=uses_hints)
+        store = RegisteredKind(kind, queue, setup.rules, metrics.event_timing, keeps_json=uses_hints)
         api_server.also_watch(kind, resource, store)
     resources = PodResourceMetrics(cluster, pending.__contains__)
     handlers = EventHandlers(

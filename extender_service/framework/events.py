@@ -77,6 +77,10 @@ class ReportedEvents:
         """Return what an update of a pod that waits means to this pod."""
         return self.pod_changes(old, new)
 
+    def object_change(self, resource: str, action: ActionType, *, called: str) -> ClusterEvent:
+        """Return the event of an object that is no node or pod; `called` is the resource in v1.31.1's labels."""
+        return ClusterEvent(resource, action, event_named(called, action).label)
+
 
 class NamedEvents(ReportedEvents):
     """The events from v1.32 on, where a label is the resource and the action."""
@@ -111,6 +115,11 @@ class NamedEvents(ReportedEvents):
     def own_changes(self, old: Pod, new: Pod) -> list[ClusterEvent]:
         """Return what an update of a pod that waits means to this pod."""
         return self._changes(self._own, old, new)
+
+    def object_change(self, resource: str, action: ActionType, *, called: str) -> ClusterEvent:
+        """Return the event of an object that is no node or pod."""
+        del called
+        return event_named(resource, action)
 
     def _changes(self, resource: str, old: Pod, new: Pod) -> list[ClusterEvent]:
         found = []

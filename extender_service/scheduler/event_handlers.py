@@ -21,7 +21,7 @@ from extender_service.framework.cluster_event import (
     ActionType,
     ClusterEvent,
 )
-from extender_service.framework.events import NODE_ADD, NODE_DELETE, event_named, reported_events
+from extender_service.framework.events import NODE_ADD, NODE_DELETE, reported_events
 from extender_service.framework.profiles import Profiles
 from extender_service.framework.queueing_hints import QueueingHints
 from extender_service.kube.api_resources import Resource
@@ -360,8 +360,8 @@ class _Storage:
         self._cluster = cluster
         self._queue = queue
         self._kind = kind
-        self._resource, self._label = _STORAGE[kind]
-        self._is_named = cluster.rules.events_named_by_action
+        self._resource, self._called = _STORAGE[kind]
+        self._events = reported_events(cluster.rules)
         # v1.31.1 has events of classes that bind late alone.
         self._is_every_class_one = cluster.rules.hints_replace_checks
 
@@ -373,10 +373,10 @@ class _Storage:
         old = self._cluster.storage.find(self._kind, key_of(obj))
         self._store.apply(obj)
         if old is not None:
-            return self._move(ActionType.UPDATE, "Update", old, obj)
+            return self._move(ActionType.UPDATE, old, obj)
         if isinstance(obj, StorageClass) and not self._has_event(obj):
             return ()
-        return self._move(ActionType.ADD, "Add", None, obj)
+        return self._move(ActionType.ADD, None, obj)
 
     @timed
     def remove(self, key: Key) -> Sequence[str]:
@@ -384,17 +384,12 @@ class _Storage:
         self._store.remove(key)
         if old is None or (self._kind is StorageClass and not self._is_every_class_one):
             return ()
-        return self._move(ActionType.DELETE, "Delete", old, None)
+        return self._move(ActionType.DELETE, old, None)
 
     def _has_event(self, storage_class: StorageClass) -> bool:
         return self._is_every_class_one or storage_class.volume_binding_mode == _WAIT_FOR_FIRST_CONSUMER
 
-    def _move(
-        self, action: ActionType, verb: str, old: StorageObject | None, new: StorageObject | None
-    ) -> Sequence[str]:
-        if self._is_named:
-            event = event_named(self._resource, action)
-        else:
-            event = ClusterEvent(self._resource, action, f"{self._label}{verb}")
+    def _move(self, action: ActionType, old: StorageObject | None, new: StorageObject | None) -> Sequence[str]:
+        event = self._events.object_change(self._resource, action, called=self._called)
         self._queue.move_all_to_active_or_backoff(event, old, new)
         return (event.label,)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from extender_service.caches import LruCache
+from extender_service.config.rules import Rules
 from extender_service.framework.cluster_event import (
     ASSIGNED_POD,
     EVERY_CHANGE,
@@ -19,8 +20,8 @@ from extender_service.framework.cluster_event import (
     VOLUME_ATTACHMENT,
     WILD_CARD,
     ActionType,
-    ClusterEvent,
 )
+from extender_service.framework.events import reported_events
 from extender_service.framework.queueing_hints import QueueingHints
 from extender_service.kube.any_kind import AnyObject
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
@@ -58,12 +59,16 @@ def registered_kinds(hints: Iterable[QueueingHints]) -> Mapping[str, set[str]]:
 
 
 class RegisteredKind:
-    """The store of one kind, which reports each change to the queue. With `keeps_json`, hints get the objects."""
+    """The store of one kind, which reports each change to the queue, as the release of the `rules` names it.
+
+    With `keeps_json`, hints get the objects.
+    """
 
     def __init__(
         self,
         name: str,
         queue: SchedulingQueue,
+        rules: Rules,
         timing: EventTiming = UNTIMED,
         *,
         keeps_json: bool,
@@ -71,7 +76,8 @@ class RegisteredKind:
     ) -> None:
         self.timing = timing
         self._name = name
-        self._label = _title(name.partition(".")[0])
+        self._called = _title(name.partition(".")[0])
+        self._events = reported_events(rules)
         self._queue = queue
         self._keeps_json = keeps_json
         self._versions: dict[Key, str] = {}
@@ -96,8 +102,8 @@ class RegisteredKind:
             self._json.keep(key, obj.whole_json, len(obj.whole_json))
         new = self._given(key, obj.whole_json)
         if before is None:
-            return self._move(ActionType.ADD, "Add", None, new)
-        return self._move(ActionType.UPDATE, "Update", old, new)
+            return self._move(ActionType.ADD, None, new)
+        return self._move(ActionType.UPDATE, old, new)
 
     @timed
     def remove(self, key: Key) -> Sequence[str]:
@@ -107,7 +113,7 @@ class RegisteredKind:
         old = self._find(key)
         del self._versions[key]
         self._json.forget(key)
-        return self._move(ActionType.DELETE, "Delete", old, None)
+        return self._move(ActionType.DELETE, old, None)
 
     def _find(self, key: Key) -> Mapping[str, Any] | None:
         return self._given(key, self._json[key])
@@ -123,12 +129,12 @@ class RegisteredKind:
             log.warning("an object cannot be decoded", extra={"kind": self._name, "object": key, "error": str(error)})
         return {"metadata": {"namespace": key[0], "name": key[1]}}
 
-    def _move(self, action: ActionType, verb: str, old: Any, new: Any) -> Sequence[str]:
-        event = ClusterEvent(self._name, action, f"{self._label}{verb}")
+    def _move(self, action: ActionType, old: Any, new: Any) -> Sequence[str]:
+        event = self._events.object_change(self._name, action, called=self._called)
         self._queue.move_all_to_active_or_backoff(event, old, new)
         return (event.label,)
 
 
 def _title(plural: str) -> str:
-    """Return the first word of the label: strings.Title of the plural name."""
+    """Return what v1.31.1 calls a kind in labels: strings.Title of the plural name."""
     return "-".join(part[:1].upper() + part[1:] for part in plural.split("-"))

@@ -21,6 +21,7 @@ from extender_service.framework.status import Rejections, Status, unschedulable
 from extender_service.kube.any_kind import AnyObject, any_kind
 from extender_service.kube.types.core import Pod
 from extender_service.plugins.queue_sort import PrioritySort
+from extender_service.scheduler.event_timing import EventTiming
 from extender_service.scheduler.registered_kinds import RegisteredKind, registered_kinds
 from tests.support.clusters.scheduler_world import SchedulerWorld, turns
 from tests.support.event_loop import in_event_loop
@@ -89,7 +90,7 @@ async def waiting(point: str, *, uses_hints: bool) -> tuple[SchedulerWorld, Lice
     """A pod that the plugin rejected a minute ago."""
     plugin = Licensed(point)
     world = SchedulerWorld(make_node("a"), plugins={point: [(plugin, 0)]}, uses_hints=uses_hints)
-    widgets = RegisteredKind(WIDGETS, world.queue, keeps_json=uses_hints)
+    widgets = RegisteredKind(WIDGETS, world.queue, world.cluster.rules, keeps_json=uses_hints)
     world.create(make_pod("p"))
     world.attempt_all()
     await turns()
@@ -139,11 +140,25 @@ async def test_hints_see_the_object_before_and_after_each_change() -> None:
     await world.scheduler.close()
 
 
+@pytest.mark.parametrize(("minor", "called"), [(31, "Widgets"), (32, WIDGETS), (37, WIDGETS)])
+@in_event_loop
+async def test_changes_are_timed_under_kube_schedulers_names(minor: int, called: str) -> None:
+    plugins = {"filter": [(Licensed("filter"), 0)]}
+    world = SchedulerWorld(make_node("a"), plugins=plugins, rules=rules_of(minor))
+    labels: list[str] = []
+    timing = EventTiming(world.clock, lambda label, _: labels.append(label))
+    widgets = RegisteredKind(WIDGETS, world.queue, world.cluster.rules, timing, keeps_json=False)
+    widgets.apply(widget("w", "1", "blue"))
+    widgets.apply(widget("w", "2", "red"))
+    widgets.remove(("", "w"))
+    assert labels == [f"{called}Add", f"{called}Update", f"{called}Delete"]
+
+
 @in_event_loop
 async def test_an_event_while_the_pod_is_in_flight_counts_when_it_comes_back() -> None:
     plugin = Licensed("permit")
     world = SchedulerWorld(make_node("a"), plugins={"permit": [(plugin, 0)]}, uses_hints=True)
-    widgets = RegisteredKind(WIDGETS, world.queue, keeps_json=True)
+    widgets = RegisteredKind(WIDGETS, world.queue, world.cluster.rules, keeps_json=True)
     world.create(make_pod("p"))
     info = world.queue.pop()
     assert info is not None
@@ -156,7 +171,7 @@ async def test_an_event_while_the_pod_is_in_flight_counts_when_it_comes_back() -
 @in_event_loop
 async def test_the_json_of_a_kind_is_bounded_and_hints_then_get_names() -> None:
     world, plugin, _ = await waiting("filter", uses_hints=True)
-    widgets = RegisteredKind(WIDGETS, world.queue, keeps_json=True, most_bytes=100_000)
+    widgets = RegisteredKind(WIDGETS, world.queue, world.cluster.rules, keeps_json=True, most_bytes=100_000)
     for number in range(1000):
         widgets.apply(widget(f"w{number}", "1", "blue"))
     [size] = [size for size in caches() if size.name == "objects of kinds that plugins registered"]
