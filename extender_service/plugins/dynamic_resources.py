@@ -95,6 +95,7 @@ class DynamicResources(PreEnqueue, PreFilter, Filter, PostFilter, Score, Reserve
     not reach it, Filter, PostFilter and Score fail."""
 
     name: ClassVar[str] = "DynamicResources"
+    retry_on = ()  # it rejects no pod
     treats_alike: ClassVar[bool] = True
     reach: ClassVar[Reach] = Reach.NONE
     args_type: ClassVar[type | None] = DynamicResourcesArgs

@@ -8,6 +8,7 @@ from extender_service.config.problems import ConfigError
 from extender_service.config.rules import rules_of
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.plugin_errors import PluginError
+from extender_service.framework.queueing_hints import queueing_hints
 from extender_service.framework.status import SKIP, Code
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.types.core import Pod, PodResourceClaim, PodSpec
@@ -37,6 +38,10 @@ def test_it_has_nothing_to_say_about_pods_without_claims() -> None:
     assert PLUGIN.filter(state, POD, NODES) is None
     assert PLUGIN.score(state, POD, NODES).tolist() == [0]
     assert room(state) == (Code.UNSCHEDULABLE, ())
+
+
+def test_it_rejects_no_pod_so_no_change_is_worth_another_attempt() -> None:
+    assert queueing_hints([PLUGIN], rules_of(37)) == {}
 
 
 @pytest.mark.parametrize("minor", [34, 35, 36])
