@@ -251,8 +251,11 @@ class SchedulingQueue:
         time would preempt again.
         """
         self._held.add(pod_uid(pod))
-        # It may have changed while extenders were asked, and be queued once more. `release` takes that in, too.
-        self.delete(pod)
+        # It may have changed while extenders were asked, and be queued once more: `release` takes that in, too. A pod
+        # that was made again meanwhile stays.
+        queued = self._queued(pod_name(pod))
+        if queued is not None and pod_uid(queued.pod) == pod_uid(pod):
+            self.delete(pod)
         self.nominator.add(pod, node_name)
 
     def release(self, pod: Pod, latest: Pod | None) -> None:
@@ -501,8 +504,11 @@ class SchedulingQueue:
         interest = self._interested.of(event)
         return interest is not None and info.gating_plugin in interest.plugins
 
+    def _queued(self, key: str) -> QueuedPodInfo | None:
+        return self._active.get(key) or self._unschedulable.get(key) or self._backing_off.get(key)
+
     def _nominated(self, key: str, uid: str) -> Pod:
-        info = self._active.get(key) or self._unschedulable.get(key) or self._backing_off.get(key)
+        info = self._queued(key)
         if info is not None:
             return info.pod
         namespace, _, name = key.partition("/")

@@ -111,6 +111,17 @@ def test_a_pod_that_changed_in_flight_and_is_held_is_in_no_queue_until_it_comes_
     assert world.summary == (0, 1, 0)  # it has changed, which may help
 
 
+def test_a_pod_that_was_made_again_stays_queued_while_the_one_before_is_held() -> None:
+    world = QueueWorld()
+    pod = queue_pod("a")
+    world.queue.add(pod)
+    world.pop()
+    world.queue.delete(pod)
+    world.queue.add(msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, uid="made-again")))
+    world.queue.hold(pod, "n")
+    assert world.pop().pod.metadata.uid == "made-again"
+
+
 def test_with_hints_only_an_event_that_can_help_does_that() -> None:
     world = QueueWorld(NODE_HELPS_FIT, uses_hints=True)
     for name, plugin in (("a", "Taints"), ("b", "Fit")):
