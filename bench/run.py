@@ -1,11 +1,14 @@
 """The settings of a run, which each benchmark gets, and the command line of each benchmark."""
 
 import argparse
+import signal
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 from bench.programs import Peers
 from bench.report import Report
@@ -45,7 +48,8 @@ def parser_of(program: str, description: str | None) -> argparse.ArgumentParser:
 
 
 def run_parts(options: argparse.Namespace, parts: Sequence[Callable[[Run], None]]) -> None:
-    """Run `parts` one after the other, with the settings of `parser_of`."""
+    """Run `parts` one after the other, with the settings of `parser_of`. SIGTERM ends a run tidily, as ^C does."""
+    signal.signal(signal.SIGTERM, _exit)
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
         lines = stack.enter_context(options.json.open("a")) if options.json else None
@@ -58,3 +62,8 @@ def run_parts(options: argparse.Namespace, parts: Sequence[Callable[[Run], None]
         )
         for part in parts:
             part(run)
+
+
+def _exit(number: int, _frame: FrameType | None) -> None:
+    """End the program by an exception, so that it stops what it has started and deletes its files."""
+    sys.exit(128 + number)
