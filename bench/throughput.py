@@ -4,7 +4,7 @@ All programs share the machine, so the report also has the CPU time of each prog
 
 Compares four ways to decide, on the same workloads:
 - kube-scheduler's own plugins
-- an extender that always answers with one prepared node (`goextender /canned/1`), as an upper bound
+- an extender that answers with one prepared node for each pod that fits any (`goextender /canned/1`), as an upper bound
 - this service instead of the plugins, preemption included
 - the configuration of deploy/second-scheduler: there, the service also binds
 """
