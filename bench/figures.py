@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self, TypeVar
 
+import numpy as np
+
 T = TypeVar("T")
 
 Cell = str | int | float | bool | None
@@ -30,8 +32,8 @@ class Times:
 
 
 def quantile(values: Sequence[float], fraction: float) -> float:
-    """Return the value at a fraction between the least (0) and the greatest (1), without interpolation."""
-    return sorted(values)[int(fraction * (len(values) - 1) + 0.5)]
+    """Return the value at a fraction between the least (0) and the greatest (1), interpolated between two of them."""
+    return float(np.quantile(values, fraction))
 
 
 def alternately(rounds: int, *sides: Callable[[], T]) -> list[list[T]]:

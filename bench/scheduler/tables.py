@@ -1,5 +1,6 @@
 """The table of a workload: what each program reached, what it cost, and how `schedule` compares with it."""
 
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
 from bench.figures import Cell, Row, quantile
@@ -51,4 +52,4 @@ def _ratio(mine: Sequence[Pace | None], theirs: Sequence[Pace | None]) -> dict[s
 
 
 def _median(values: Sequence[float]) -> float | None:
-    return quantile(values, 0.5) if values else None
+    return statistics.median(values) if values else None

@@ -8,14 +8,21 @@ from bench.figures import Times, alternately, at_least, at_most, compared, over_
     [
         ([5.0], 0.99, 5.0),
         ([3.0, 1.0, 2.0], 0.5, 2.0),
-        ([4.0, 1.0, 3.0, 2.0], 0.5, 3.0),
+        ([4.0, 1.0, 3.0, 2.0], 0.5, 2.5),
         ([*map(float, range(101))], 0.99, 99.0),
         ([1.0, 2.0], 0.0, 1.0),
         ([1.0, 2.0], 1.0, 2.0),
+        ([1.0, 2.0, 4.0], 0.25, 1.5),
     ],
 )
-def test_a_quantile_is_one_of_the_values(values: list[float], fraction: float, expected: float) -> None:
+def test_a_quantile_lies_among_the_values(values: list[float], fraction: float, expected: float) -> None:
     assert quantile(values, fraction) == expected
+
+
+@pytest.mark.parametrize("count", range(2, 10))
+def test_the_lower_quartile_lies_as_deep_as_the_upper_one_lies_high(count: int) -> None:
+    values = [float(number**2) for number in range(count)]
+    assert quantile(values, 0.25) == pytest.approx(-quantile([-value for value in values], 0.75))
 
 
 def test_sides_take_turns_and_neither_is_always_first() -> None:

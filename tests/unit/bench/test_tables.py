@@ -30,5 +30,5 @@ def test_processor_time_is_by_process_and_in_sum() -> None:
 
 
 def test_a_ratio_is_of_two_programs_in_one_round() -> None:
-    assert (STOCK["q1"], STOCK["schedule is"], STOCK["q3"]) == (3.0, 3.0, 4.0)
+    assert (STOCK["q1"], STOCK["schedule is"], STOCK["q3"]) == (2.5, 3.0, 3.5)
     assert SCHEDULE["schedule is"] is None
