@@ -15,7 +15,7 @@ import os
 import statistics
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,6 +33,7 @@ from bench.workloads import NAMESPACE, PRIORITY_CLASS, Workload, churn, nodes, w
 from extender_service.kube.api_resources import PODS
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.lookup import load_credentials
+from extender_service.kube.types.core import Pod
 from tests.e2e.support.objects import Object
 from tests.e2e.support.programs.control_plane import ControlPlane
 from tests.support import go_programs
@@ -65,14 +66,14 @@ Paces = Mapping[str, Sequence[Pace | None]]
 """What each setup reached in each round. None if it did not bind all pods in time."""
 
 
-class _Moment(NamedTuple):
+class Moment(NamedTuple):
     """A point in time, and the CPU time that each program has used until then."""
 
     at: float
     cpu_seconds: Mapping[str, float]
 
     @classmethod
-    def now(cls, programs: Mapping[str, int]) -> "_Moment":
+    def now(cls, programs: Mapping[str, int]) -> "Moment":
         return cls(time.perf_counter(), {name: cpu_seconds(pid) for name, pid in programs.items()})
 
 
@@ -197,7 +198,7 @@ def _median(paces: Sequence[Pace | None]) -> Pace | None:
 def _pace(
     control_plane: ControlPlane, workload: Workload, scheduler: Object, programs: Mapping[str, int]
 ) -> Pace | None:
-    """Start kube-scheduler on a backlog of pods. Returns its pace from the first to the last pod.
+    """Start kube-scheduler on a backlog of pods. Returns its pace from its first write to the last binding.
 
     None if it does not finish within the limit. `programs` are the process ids of the other programs to measure.
     """
@@ -217,40 +218,50 @@ async def _watch_bindings(
     pods = control_plane.api.path("Pod", NAMESPACE)
     version = control_plane.api.request("GET", pods, parameters={"limit": "1"})["metadata"]["resourceVersion"]
     waiting = {pod["metadata"]["name"] for pod in workload.measured}
-    count = len(waiting) - 1  # without the first one: its binding starts the clock
     async with KubeClient(load_credentials(control_plane.kubeconfig)) as client:
         process = control_plane.start_scheduler(scheduler, verbosity=2)
         running = {"kube-scheduler": process.pid, **programs}
-        begin = end = _Moment.now(running)
         try:
             with _churning(control_plane) if workload.churns else nullcontext():
                 async with asyncio.timeout(_LIMIT_SECONDS):
-                    async for name in _bound(client, version):
-                        if name not in waiting:
-                            continue
-                        waiting.remove(name)
-                        if len(waiting) == count:
-                            begin = _Moment.now(running)
-                        if not waiting:
-                            end = _Moment.now(running)
-                            break
+                    return await pace_of(_changed(client, version), waiting, partial(Moment.now, running))
         except TimeoutError:
             process.require_running()
             return None
         finally:
             process.kill()
-    taken = {name: end.cpu_seconds[name] - begin.cpu_seconds[name] for name in running}
+
+
+async def pace_of(changed: AsyncIterator[Pod], waiting: set[str], now: Callable[[], Moment]) -> Pace:
+    """Return the pace from the first change of a pod until all that wait are bound. Empties `waiting`.
+
+    The first change may be about a pod that fits nowhere, or about a victim: failed attempts and preemption count.
+    """
+    first = await anext(changed)
+    begin = now()
+    if first.spec.node_name:
+        waiting.discard(first.metadata.name)  # its binding starts the clock
+    count = len(waiting)
+    while waiting:
+        pod = await anext(changed)
+        if pod.spec.node_name:
+            waiting.discard(pod.metadata.name)
+    end = now()
+    taken = {name: seconds - begin.cpu_seconds[name] for name, seconds in end.cpu_seconds.items()}
     return Pace(count / (end.at - begin.at), {name: 1000 * seconds / count for name, seconds in taken.items()})
 
 
-async def _bound(client: KubeClient, version: str) -> AsyncIterator[str]:
-    """Yield the name of each pod bound after `version`. Read fast: the API server ends the watch of a slow reader."""
+async def _changed(client: KubeClient, version: str) -> AsyncIterator[Pod]:
+    """Yield each pod as often as a scheduler has changed it after `version`: it binds, or writes a status.
+
+    Read fast: the API server ends the watch of a slow reader.
+    """
     while True:
-        async with client.watch(PODS, version, field_selector="spec.nodeName!=", timeout_seconds=900) as events:
+        async with client.watch(PODS, version, timeout_seconds=900) as events:
             async for event in events:
                 version = event.object.metadata.resource_version
-                if event.type == "ADDED":
-                    yield event.object.metadata.name
+                if event.type == "MODIFIED":
+                    yield event.object
 
 
 @contextmanager

@@ -5,10 +5,12 @@ thinking (`floor`: bench/peers/floor), and `extender-service schedule`. On a rea
 machine, the floor program shows what these can take. The stub (bench/peers/stubapi -live) costs next to nothing: there
 the scheduler is the limit.
 
-A measurement begins with the first binding and ends with the event about the last one, or after 20 s. `wait` is the
-time from a pod's creation to its binding. `events missing` were dropped, or not written when the time was over.
-`schedule is` so many times as fast as the program of the row. Of the placements of `schedule`, one in 199 is `judged`
-by kube-scheduler's own plugins, with the state that it was decided on; `worse` are those that these would not make.
+A measurement begins with the scheduler's first write, which may be about a pod that fits nowhere or about a victim, and
+ends with the event about the last binding, or after 20 s. `wait` is the time from a pod's creation, or from the first
+write if that is later, to its binding. `events missing` were dropped, or not
+written when the time was over. `schedule is` so many times as fast as the program of the row. Of the placements of
+`schedule`, one in 199 is `judged` by kube-scheduler's own plugins, with the state that it was decided on; `worse` are
+those that these would not make.
 """
 
 import argparse

@@ -14,12 +14,19 @@ from tests.e2e.support.objects import Object
 class Counts(msgspec.Struct, frozen=True):
     """What has been bound and written so far. Times are in seconds of one clock, 0 if there was none yet."""
 
+    first_write: float = 0.0  # of the scheduler: a status, a deletion, a binding or an event
     bound: int = 0
-    first_binding: float = 0.0
     last_binding: float = 0.0
     events: int = 0  # about bindings
     last_event: float = 0.0
     other_events: int = 0
+
+
+class BoundPod(msgspec.Struct, frozen=True):
+    """When a pod was created and bound, by the clock of `Counts`. `created_at` may be 0 if it was there at first."""
+
+    created_at: float
+    bound_at: float
 
 
 class ApiServer(Protocol):
@@ -41,8 +48,8 @@ class ApiServer(Protocol):
     def counts(self) -> Counts:
         """Return what has happened so far."""
 
-    def waits(self) -> Sequence[float]:
-        """Return for each bound pod the milliseconds from its creation, or from the first binding if that is later."""
+    def bound_pods(self) -> Sequence[BoundPod]:
+        """Return the pods that the scheduler has bound so far."""
 
 
 Site = Callable[[], AbstractContextManager[ApiServer]]

@@ -1,4 +1,4 @@
-"""What happens to a cluster while a scheduler binds pods: each runs in a thread, from the first binding to the end."""
+"""What happens to a cluster while a scheduler binds pods: each runs in a thread, from the first write to the end."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence

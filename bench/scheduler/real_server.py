@@ -4,7 +4,7 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -12,10 +12,10 @@ from pathlib import Path
 import httpx
 import msgspec
 
-from bench.scheduler.api_servers import Counts, Site
+from bench.scheduler.api_servers import BoundPod, Counts, Site
 from bench.scheduler.scenes import Scene
 from bench.workloads import NAMESPACE
-from extender_service.kube.api_resources import WATCHED_PODS, Resource, T
+from extender_service.kube.api_resources import WATCHED_PODS, Frame, Resource, T
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.lookup import load_credentials
 from extender_service.kube.types.core import ObjectMeta
@@ -37,11 +37,12 @@ _EVENTS = Resource("events.k8s.io", "v1", "events", _Event)
 
 
 class RealApiServer:
-    """A running control plane, watched since `version`."""
+    """A running control plane, watched since `version`. `running` names the pods that no scheduler is to bind."""
 
-    def __init__(self, control_plane: ControlPlane, version: str) -> None:
+    def __init__(self, control_plane: ControlPlane, version: str, running: Collection[str]) -> None:
         self._control_plane = control_plane
         self._version = version
+        self._running = running
         self.kubeconfig = control_plane.user_kubeconfig("system:kube-scheduler")
         self.api: API = control_plane.api
         self._created_at: dict[str, float] = {}
@@ -71,42 +72,59 @@ class RealApiServer:
         """Return what the watcher has seen so far."""
         return self._counts
 
-    def waits(self) -> Sequence[float]:
-        """Return for each bound pod the milliseconds from its creation, or from the first binding if that is later."""
-        first = self._counts.first_binding
-        return [1000 * (at - max(first, self._created_at.get(name, first))) for name, at in self._bound_at.items()]
+    def bound_pods(self) -> Sequence[BoundPod]:
+        """Return the pods that the watcher has seen bound so far."""
+        bound_at = self._bound_at.copy()  # the watcher goes on in its own thread
+        return [BoundPod(self._created_at.get(name, 0.0), at) for name, at in bound_at.items()]
 
     async def watch(self) -> None:
         """Note bindings and events until cancelled."""
         async with KubeClient(load_credentials(self._control_plane.kubeconfig)) as client, asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._watch_bindings(client))
+            tasks.create_task(self._watch_pods_on_nodes(client))
             tasks.create_task(self._watch_events(client))
 
-    async def _watch_bindings(self, client: KubeClient) -> None:
-        async for pod in _added(client, WATCHED_PODS, self._version, "spec.nodeName!="):
-            self._bound_at[pod.metadata.name] = now = time.time()
-            first = self._counts.first_binding or now
-            self._note(bound=len(self._bound_at), first_binding=first, last_binding=now)
+    async def _watch_pods_on_nodes(self, client: KubeClient) -> None:
+        async for change in _changes(client, WATCHED_PODS, self._version, "spec.nodeName!="):
+            self.note_pod(change.object.metadata.name, is_new=change.type == "ADDED")
 
     async def _watch_events(self, client: KubeClient) -> None:
-        async for event in _added(client, _EVENTS, self._version):
-            if event.reason == "Scheduled":
-                self._note(events=self._counts.events + 1, last_event=time.time())
-            else:
-                self._note(other_events=self._counts.other_events + 1)
+        async for change in _changes(client, _EVENTS, self._version):
+            if change.type == "ADDED":
+                self.note_event(change.object.reason)
 
-    def _note(self, **changed: float) -> None:
-        self._counts = msgspec.structs.replace(self._counts, **changed)  # one thread writes, another one reads
+    def note_pod(self, name: str, *, is_new: bool) -> None:
+        """Note that a pod is on a node now if it is new there, or else that a running pod changed or ended."""
+        now = time.time()
+        if is_new and name not in self._running:
+            self._bound_at[name] = now
+            self._note(now, bound=len(self._bound_at), last_binding=now)
+        else:
+            self._note(now)  # the first write may be about a victim
+
+    def note_event(self, reason: str) -> None:
+        """Note that an event was written."""
+        now = time.time()
+        if reason == "Scheduled":
+            self._note(now, events=self._counts.events + 1, last_event=now)
+        else:
+            self._note(now, other_events=self._counts.other_events + 1)
+
+    def _note(self, now: float, **changed: float) -> None:
+        first = self._counts.first_write or now
+        # One thread writes, another one reads.
+        self._counts = msgspec.structs.replace(self._counts, first_write=first, **changed)
 
 
-async def _added(client: KubeClient, resource: Resource[T], version: str, selector: str = "") -> AsyncIterator[T]:
-    """Yield what comes into the selection after a version. The API server ends the watch of a slow reader."""
+async def _changes(
+    client: KubeClient, resource: Resource[T], version: str, selector: str = ""
+) -> AsyncIterator[Frame[T]]:
+    """Yield the changes in a selection after a version. The API server ends the watch of a slow reader."""
     while True:
         async with client.watch(resource, version, field_selector=selector, timeout_seconds=900) as events:
             async for event in events:
                 version = event.object.metadata.resource_version
-                if event.type == "ADDED":
-                    yield event.object
+                if event.type != "BOOKMARK":
+                    yield event
 
 
 @contextmanager
@@ -123,7 +141,8 @@ def _with_pods(control_plane: ControlPlane, scene: Scene) -> Iterator[RealApiSer
     api = control_plane.api
     api.create(*scene.pods)
     pods = api.request("GET", api.path("Pod", NAMESPACE), parameters={"limit": "1"})
-    server = RealApiServer(control_plane, pods["metadata"]["resourceVersion"])
+    running = {pod["metadata"]["name"] for pod in scene.workload.running}
+    server = RealApiServer(control_plane, pods["metadata"]["resourceVersion"], running)
     loop = asyncio.new_event_loop()
     watching = loop.create_task(server.watch())
     thread = threading.Thread(target=_run, args=(loop, watching))

@@ -47,7 +47,7 @@ class Scene:
 
 
 def at_rate(scene: Scene, pods_a_second: int) -> Scene:
-    """Return the scene with one pod at first, whose binding shows that the scheduler is ready. The others arrive."""
+    """Return the scene with one pod to bind at first. The others arrive once the scheduler has written something."""
     first, *others = scene.workload.measured
     workload = replace(scene.workload, measured=[first])
     arrivals = arrive(others, pods_a_second)

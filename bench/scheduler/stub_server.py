@@ -11,7 +11,7 @@ import msgspec
 import trustme
 
 from bench.programs import Peers, Server
-from bench.scheduler.api_servers import Counts, Site
+from bench.scheduler.api_servers import BoundPod, Counts, Site
 from bench.scheduler.scenes import Scene
 from tests.e2e.support import kubeconfigs
 from tests.e2e.support.api import API
@@ -21,7 +21,7 @@ _LOAD_SECONDS = 120.0
 
 
 class StubApiServer:
-    """A running stub. It counts bindings and events, and knows when they were."""
+    """A running stub. It counts bindings and events, and notes when they were."""
 
     def __init__(self, server: Server, directory: Path, authority: trustme.CA) -> None:
         self._server = server
@@ -55,9 +55,9 @@ class StubApiServer:
         """Return what has happened so far."""
         return msgspec.json.decode(self._http.get("/stub/measures").raise_for_status().content, type=Counts)
 
-    def waits(self) -> Sequence[float]:
-        """Return for each bound pod the milliseconds from its creation, or from the first binding if that is later."""
-        return msgspec.json.decode(self._http.get("/stub/waits").raise_for_status().content, type=list[float])
+    def bound_pods(self) -> Sequence[BoundPod]:
+        """Return the pods that have been bound so far."""
+        return msgspec.json.decode(self._http.get("/stub/bound").raise_for_status().content, type=list[BoundPod])
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from bench.scheduler.contestants import SCHEDULE
 from bench.scheduler.measurement import Pace
 
 Paces = Mapping[str, Sequence[Pace | None]]
-"""What each program reached in each round, by program. None if it did not bind even two pods."""
+"""What each program reached in each round, by program. None for a measurement that ended with an error."""
 
 
 def compared(paces: Paces) -> Iterator[Row]:
@@ -20,11 +20,12 @@ def compared(paces: Paces) -> Iterator[Row]:
     known = {program: [pace for pace in of_rounds if pace is not None] for program, of_rounds in paces.items()}
     processes = [*dict.fromkeys(name for found in known.values() for pace in found for name in pace.cpu_milliseconds)]
     for program, found in known.items():
+        waits = [pace.wait for pace in found if pace.wait is not None]
         yield {
             "program": program,
             "pods/s": _median([pace.pods_a_second for pace in found]),
-            "wait p50": _median([pace.wait.p50 for pace in found]),
-            "wait p99": _median([pace.wait.p99 for pace in found]),
+            "wait p50": _median([wait.p50 for wait in waits]),
+            "wait p99": _median([wait.p99 for wait in waits]),
             "bound": min((pace.bound for pace in found), default=0),
             "events missing": max((pace.events_missing for pace in found), default=None),
             "other events": max((pace.other_events for pace in found), default=None),
@@ -43,7 +44,7 @@ def _cpu(processes: Sequence[str], found: Sequence[Mapping[str, float]]) -> dict
 
 def _ratio(mine: Sequence[Pace | None], theirs: Sequence[Pace | None]) -> dict[str, Cell]:
     pairs = zip(mine, theirs, strict=False)
-    found = [ours.pods_a_second / its.pods_a_second for ours, its in pairs if ours and its]
+    found = [ours.pods_a_second / its.pods_a_second for ours, its in pairs if ours and its and its.pods_a_second]
     return {
         "schedule is": _median(found),
         "q1": quantile(found, 0.25) if found else None,

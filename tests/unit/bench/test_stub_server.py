@@ -129,20 +129,47 @@ def test_statuses_and_labels_are_patched(server: StubApiServer) -> None:
     assert node["metadata"]["labels"]["tick"] == "1"
 
 
-def test_it_counts_bindings_and_events_and_how_long_pods_waited(server: StubApiServer) -> None:
-    events = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
+def write_event(server: StubApiServer, reason: str) -> None:
+    path = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
+    server.api.request("POST", path, {"metadata": {"name": reason.lower()}, "reason": reason})
+
+
+def test_it_counts_bindings_and_events_and_notes_when_pods_were_created_and_bound(server: StubApiServer) -> None:
     bind(server, "pod-00000", "node-00001")
     server.create(objects.pod("late"))
     bind(server, "late", "node-00001")
     for reason in ("Scheduled", "FailedScheduling"):
-        server.api.request("POST", events, {"metadata": {"name": reason.lower()}, "reason": reason})
+        write_event(server, reason)
 
     counts = server.counts()
 
     assert (counts.bound, counts.events, counts.other_events) == (2, 1, 1)
-    assert 0 < counts.first_binding <= counts.last_binding <= counts.last_event
-    first, late = sorted(server.waits())
-    assert first == 0 < late <= 1000 * (counts.last_binding - counts.first_binding) + 1
+    first, late = sorted(server.bound_pods(), key=lambda pod: pod.bound_at)
+    assert first.created_at < first.bound_at < late.created_at < late.bound_at
+    assert (first.bound_at, late.bound_at) == (counts.first_write, counts.last_binding)
+    assert counts.last_binding <= counts.last_event
+
+
+def test_it_notes_when_a_scheduler_wrote_first_whatever_that_was(site: Site) -> None:
+    low = objects.pod("old-00000")
+    status = {"status": {"conditions": [{"type": "PodScheduled", "status": "False"}]}}
+    writes: list[Callable[[StubApiServer], object]] = [
+        lambda server: server.api.patch(low, patch=status, subresource="status"),
+        lambda server: server.api.delete(low),
+        lambda server: write_event(server, "FailedScheduling"),
+        lambda server: bind(server, "pod-00001", "node-00001"),
+    ]
+    for write in writes:
+        with site() as server:
+            assert isinstance(server, StubApiServer)
+            server.create(objects.pod("other"))
+            server.delete(objects.pod("other"))
+            server.api.list_all("Pod")
+            assert server.counts().first_write == 0
+            write(server)
+            first = server.counts().first_write
+            bind(server, "pod-00000", "node-00001")
+            assert 0 < first == server.counts().first_write
 
 
 def test_its_release_is_1_31_and_unknown_kinds_are_not_found(server: StubApiServer) -> None:
@@ -162,7 +189,6 @@ def test_the_program_that_does_not_think_binds_all_pods_with_an_event_each(site:
     with site() as server:
         pace = measure(server, SCENE, CONTESTANTS[FLOOR], Launch(server.kubeconfig, directory))
         pods = server.api.list_all("Pod", namespace=NAMESPACE)
-    assert pace is not None
     assert (pace.bound, pace.events_missing, pace.other_events) == (20, 0, 0)
     of_nodes = [pod["spec"]["nodeName"] for pod in pods if pod["metadata"]["name"].startswith("pod")]
     assert sorted(of_nodes) == sorted([node["metadata"]["name"] for node in SCENE.nodes] * 2)

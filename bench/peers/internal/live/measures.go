@@ -6,17 +6,16 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-
-	"peers/internal/stats"
 )
 
-// measures is when pods were created and bound, and how many events were written about that.
+// measures is when pods were created and bound, and what else was written.
 type measures struct {
 	mu          sync.Mutex
+	firstWrite  time.Time
 	createdAt   map[types.UID]time.Time
 	boundAt     map[types.UID]time.Time
-	first, last time.Time // bindings
-	events      int       // that a pod is bound
+	lastBinding time.Time
+	events      int // that a pod is bound
 	lastEvent   time.Time
 	otherEvents int
 }
@@ -30,13 +29,24 @@ func (m *measures) created(uid types.UID, at time.Time) {
 	m.createdAt[uid] = at
 }
 
+// wrote notes a write of a scheduler.
+func (m *measures) wrote(at time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.write(at)
+}
+
+func (m *measures) write(at time.Time) {
+	if m.firstWrite.IsZero() {
+		m.firstWrite = at
+	}
+}
+
 func (m *measures) bound(uid types.UID, at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.first.IsZero() {
-		m.first = at
-	}
-	m.last = at
+	m.write(at)
+	m.lastBinding = at
 	m.boundAt[uid] = at
 }
 
@@ -44,6 +54,7 @@ func (m *measures) written(event []byte) {
 	now := time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.write(now)
 	if bytes.Contains(event, []byte("Scheduled")) { // not so FailedScheduling, Preempted
 		m.events++
 		m.lastEvent = now
@@ -54,18 +65,41 @@ func (m *measures) written(event []byte) {
 
 // report is what GET /stub/measures answers. Times are in seconds of the epoch, 0 if there was none yet.
 type report struct {
-	Bound        int     `json:"bound"`
-	FirstBinding float64 `json:"first_binding"`
-	LastBinding  float64 `json:"last_binding"`
-	Events       int     `json:"events"`
-	LastEvent    float64 `json:"last_event"`
-	OtherEvents  int     `json:"other_events"`
+	FirstWrite  float64 `json:"first_write"`
+	Bound       int     `json:"bound"`
+	LastBinding float64 `json:"last_binding"`
+	Events      int     `json:"events"`
+	LastEvent   float64 `json:"last_event"`
+	OtherEvents int     `json:"other_events"`
 }
 
 func (m *measures) report() report {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return report{len(m.boundAt), seconds(m.first), seconds(m.last), m.events, seconds(m.lastEvent), m.otherEvents}
+	return report{
+		FirstWrite:  seconds(m.firstWrite),
+		Bound:       len(m.boundAt),
+		LastBinding: seconds(m.lastBinding),
+		Events:      m.events,
+		LastEvent:   seconds(m.lastEvent),
+		OtherEvents: m.otherEvents,
+	}
+}
+
+// podTimes is when a pod was created and bound, in seconds of the epoch.
+type podTimes struct {
+	CreatedAt float64 `json:"created_at"`
+	BoundAt   float64 `json:"bound_at"`
+}
+
+func (m *measures) boundPods() []podTimes {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	pods := []podTimes{}
+	for uid, at := range m.boundAt {
+		pods = append(pods, podTimes{seconds(m.createdAt[uid]), seconds(at)})
+	}
+	return pods
 }
 
 func seconds(t time.Time) float64 {
@@ -73,20 +107,4 @@ func seconds(t time.Time) float64 {
 		return 0
 	}
 	return float64(t.UnixMicro()) / 1e6
-}
-
-// waits is how many milliseconds each pod waited for its binding: since its creation, or if the scheduler began later,
-// since the first binding.
-func (m *measures) waits() []float64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	waits := []float64{}
-	for uid, at := range m.boundAt {
-		since := m.createdAt[uid]
-		if since.Before(m.first) {
-			since = m.first
-		}
-		waits = append(waits, stats.Ms(at.Sub(since)))
-	}
-	return waits
 }

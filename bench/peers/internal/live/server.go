@@ -4,8 +4,8 @@
 //
 //	POST   /stub/objects   creates a JSON array of objects of any kind; a pod may come with a nodeName and runs there
 //	DELETE /stub/objects   deletes those of an array
-//	GET    /stub/measures  what has been bound and written so far, and when
-//	GET    /stub/waits     how long each pod waited for its binding
+//	GET    /stub/measures  what schedulers have bound and written so far, and when
+//	GET    /stub/bound     when each bound pod was created and bound
 package live
 
 import (
@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	v1 "k8s.io/api/core/v1"
@@ -68,8 +69,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.changeAll(w, r)
 	case r.URL.Path == "/stub/measures":
 		writeJSON(w, http.StatusOK, s.measures.report())
-	case r.URL.Path == "/stub/waits":
-		writeJSON(w, http.StatusOK, s.measures.waits())
+	case r.URL.Path == "/stub/bound":
+		writeJSON(w, http.StatusOK, s.measures.boundPods())
 	case r.URL.Path == "/version":
 		minor := strings.TrimPrefix(s.release, "1.")
 		writeJSON(w, http.StatusOK, map[string]string{"major": "1", "minor": minor, "gitVersion": "v" + s.release + ".0"})
@@ -122,6 +123,9 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request, c *collection, t 
 		answer, err = c.remove(t.namespace, t.name)
 	default:
 		err = apierrors.NewMethodNotSupported(schema.GroupResource{Resource: c.plural}, r.Method)
+	}
+	if answer != nil && r.Method != http.MethodGet {
+		s.measures.wrote(time.Now()) // a status or a deletion: preemption may write these before anything is bound
 	}
 	switch {
 	case err != nil:
