@@ -21,7 +21,7 @@ PRIORITY_CLASS: Object = {
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 SMALL = {"cpu": "100m", "memory": "500Mi"}
-_TOO_LARGE = {"cpu": "9", "memory": "500Mi"}
+TOO_LARGE = {"cpu": "9", "memory": "500Mi"}
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def workloads(node_count: int, pod_count: int) -> list[Workload]:
             _on_nodes(_pods("old", running, labels=green, affinity=anti_affinity), node_count),
         ),
         Workload("preemption", _pods("pod", min(pod_count, node_count) // 2, **high), low, preempts=True),
-        Workload("unschedulable", plain, hopeless=_pods("hopeless", 200, requests=_TOO_LARGE)),
+        Workload("unschedulable", plain, hopeless=_pods("hopeless", 200, requests=TOO_LARGE)),
         Workload("churn", plain, churns=True),
     ]
 
@@ -100,7 +100,7 @@ def churn() -> list[Object]:
     }
     return [
         objects.node("node-churn", memory="32Gi"),
-        objects.pod("churn", requests=_TOO_LARGE, priorityClassName="high"),
+        objects.pod("churn", requests=TOO_LARGE, priorityClassName="high"),
         service,
     ]
 

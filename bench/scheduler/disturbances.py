@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count
 from threading import Event, Thread
 
 from bench.scheduler.api_servers import ApiServer
@@ -53,13 +52,18 @@ def churn(server: ApiServer, is_over: Event) -> None:
         server.delete(*made)
 
 
-def wake(server: ApiServer, is_over: Event) -> None:
-    """Change a label of a node, again and again: kube-scheduler tries the pods again that node affinity rejected."""
-    node: Object = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-00000"}}
-    for number in count():
-        if is_over.wait(_WAKE_SECONDS):
-            return
-        server.api.patch(node, patch={"metadata": {"labels": {"tick": str(number)}}})
+def wake(bound: Object) -> Disturbance:
+    """Return a disturbance that deletes a bound pod and creates it again, again and again.
+
+    The end of a bound pod has kube-scheduler try the pods again that found no room.
+    """
+
+    def replace(server: ApiServer, is_over: Event) -> None:
+        while not is_over.wait(_WAKE_SECONDS):
+            server.delete(bound)
+            server.create(bound)
+
+    return replace
 
 
 def arrive(pods: Sequence[Object], pods_a_second: int) -> Disturbance:

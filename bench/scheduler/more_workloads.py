@@ -3,7 +3,7 @@
 from typing import Any
 
 from bench.scheduler.gang_plugin import GANG, PODS_OF_GANG
-from bench.workloads import NAMESPACE, SMALL, ZONE
+from bench.workloads import NAMESPACE, SMALL, TOO_LARGE, ZONE
 from tests.e2e.support import objects
 from tests.e2e.support.objects import Object
 from tests.e2e.support.programs.volume_controllers import BIND_COMPLETED, DRIVER, claim, storage_class
@@ -55,18 +55,23 @@ def gangs(pod_count: int) -> list[Object]:
 
 
 def fifth_hopeless(pod_count: int) -> tuple[list[Object], list[Object]]:
-    """Return pods that fit, and a fifth of the number that fit no node. By their names they take turns."""
+    """Return pods that fit, and a fifth of the number that request more than any node has. By names they take turns."""
     fitting, hopeless = [], []
     for number in range(pod_count):
         if number % 5:
             fitting.append(_pod(f"pod-{number:05}"))
         else:
-            hopeless.append(_pod(f"pod-{number:05}", nodeSelector={"disk": "none-has-it"}))
+            hopeless.append(_pod(f"pod-{number:05}", TOO_LARGE))
     return fitting, hopeless
 
 
-def _pod(name: str, *, labels: Object | None = None, **spec: Any) -> Object:
-    return objects.pod(name, namespace=NAMESPACE, labels=labels, requests=SMALL, **spec)
+def on_first_node(name: str) -> Object:
+    """Return a pod that is bound already."""
+    return _pod(name, nodeName="node-00000")
+
+
+def _pod(name: str, requests: Object = SMALL, *, labels: Object | None = None, **spec: Any) -> Object:
+    return objects.pod(name, namespace=NAMESPACE, labels=labels, requests=requests, **spec)
 
 
 def _replica_set(labels: Object, count: int) -> Object:

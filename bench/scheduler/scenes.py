@@ -91,8 +91,9 @@ def _gangs(node_count: int, pod_count: int) -> Scene:
 
 def _woken(node_count: int, pod_count: int) -> Scene:
     measured, hopeless = more_workloads.fifth_hopeless(pod_count)
-    workload = Workload("woken", measured, hopeless=hopeless)
-    return Scene(workload, workloads.nodes(node_count), disturbances=[wake])
+    bound = more_workloads.on_first_node("waker")
+    workload = Workload("woken", measured, [bound], hopeless)
+    return Scene(workload, workloads.nodes(node_count), disturbances=[wake(bound)])
 
 
 def _rolling_update(node_count: int, pod_count: int) -> Scene:

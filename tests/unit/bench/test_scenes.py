@@ -72,10 +72,13 @@ def test_all_gangs_are_complete() -> None:
     assert [*gangs.values()] == [10] * 5
 
 
-def test_every_fifth_pod_of_those_that_are_woken_fits_nowhere() -> None:
+def test_every_fifth_pod_of_those_that_are_woken_requests_more_than_any_node_has() -> None:
     scene = SCENES["woken"](NODES, PODS)
-    in_turn = sorted(scene.pods, key=lambda pod: str(pod["metadata"]["name"]))
-    assert [number for number, pod in enumerate(in_turn) if "nodeSelector" in pod["spec"]] == [*range(0, PODS, 5)]
+    pending = [*scene.workload.measured, *scene.workload.hopeless]
+    in_turn = sorted(pending, key=lambda pod: str(pod["metadata"]["name"]))
+    cores = [pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] for pod in in_turn]
+    assert [number for number, cpu in enumerate(cores) if cpu == "9"] == [*range(0, PODS, 5)]
+    assert {node["status"]["allocatable"]["cpu"] for node in scene.nodes} == {"4"}
     assert scene.wanted == PODS * 4 // 5
 
 
