@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench.figures import alternately
+from bench.figures import Row, alternately
 from bench.run import NEEDS_GO, Run
 from bench.scheduler.api_servers import Site
 from bench.scheduler.choice import Choice
@@ -18,6 +18,7 @@ from bench.scheduler.contestants import (
     STOCK,
     STOCK_ALL_NODES,
     Launch,
+    Start,
     profiled_schedule,
 )
 from bench.scheduler.judging import Judge
@@ -50,7 +51,7 @@ def compare(the: Run, choice: Choice) -> None:
                 if choice.rate is not None:
                     scene = at_rate(scene, choice.rate)
                 with _site(the, server, choice.minor, scene) as site:
-                    rows = [*compared(_in_turn(the, choice, scene, site, title))]
+                    rows = [*compared(_Series(the, choice, scene, site, title).paces())]
                 the.report.table("scheduler", f"{title}: {scene.wanted} pods", rows)
 
 
@@ -71,33 +72,64 @@ def _site(the: Run, server: str, minor: int, scene: Scene) -> Iterator[Site]:
             yield site
 
 
-def _in_turn(the: Run, choice: Choice, scene: Scene, site: Site, title: str) -> Paces:
-    """Measure each chosen program once a round."""
-    cannot = {STOCK, STOCK_ALL_NODES} if scene.plugins else {FLOOR} if scene.workload.preempts else set()
-    programs = [name for name in choice.programs or CONTESTANTS if name not in cannot]
+@dataclass(frozen=True)
+class _Series:
+    """The measurements of one scene. A series of hours may end early, so each is written down as soon as it has ended.
 
-    def measured(name: str) -> Pace | None:
-        pace = _measured(the, choice, scene, site, name)
-        [row] = compared({name: [pace]})
-        the.report.line("scheduler", f"{title}: one measurement", row)  # a series of hours may end early
-        return pace
+    An error ends one measurement, not the series.
+    """
 
-    rounds = alternately(the.rounds, *(partial(measured, name) for name in programs))
-    return dict(zip(programs, rounds, strict=True))
+    the: Run
+    choice: Choice
+    scene: Scene
+    site: Site
+    title: str
 
+    def paces(self) -> Paces:
+        """Measure each chosen program once a round."""
+        cannot = {STOCK, STOCK_ALL_NODES} if self.scene.plugins else {FLOOR} if self.scene.workload.preempts else set()
+        programs = [name for name in self.choice.programs or CONTESTANTS if name not in cannot]
+        rounds = alternately(self.the.rounds, *(partial(self._pace, name) for name in programs))
+        return dict(zip(programs, rounds, strict=True))
 
-def _measured(the: Run, choice: Choice, scene: Scene, site: Site, name: str) -> Pace | None:
-    start = CONTESTANTS[name]
-    if choice.profile is not None and name == SCHEDULE:
-        start = partial(profiled_schedule, profile=choice.profile)
-    limit_seconds = MEASURED_SECONDS + (0 if choice.rate is None else scene.wanted / choice.rate)
-    with site() as server:
-        launch = Launch(server.kubeconfig, the.directory, scene.plugins, choice.minor)
-        judge = Judge(server, scene, choice.minor) if name == SCHEDULE else None
-        pace = measure(server, scene, start, launch, limit_seconds)
-        if judge is None or pace is None:
+    def _pace(self, name: str) -> Pace | None:
+        try:
+            return self._measure(name)
+        except Exception as error:
+            self._note(f"{name} was not measured: {error!r}")
+            self._line(name, None)
+            return None
+
+    def _measure(self, name: str) -> Pace:
+        rate = self.choice.rate
+        limit_seconds = MEASURED_SECONDS + (0 if rate is None else self.scene.wanted / rate)
+        with self.site() as server:
+            launch = Launch(server.kubeconfig, self.the.directory, self.scene.plugins, self.choice.minor)
+            judge = Judge(server, self.scene, self.choice.minor) if name == SCHEDULE else None
+            pace = measure(server, self.scene, self._start_of(name), launch, limit_seconds)
+            self._line(name, pace)
+            return pace if judge is None else self._judged(pace, judge, launch.placements)
+
+    def _start_of(self, name: str) -> Start:
+        if self.choice.profile is not None and name == SCHEDULE:
+            return partial(profiled_schedule, profile=self.choice.profile)
+        return CONTESTANTS[name]
+
+    def _judged(self, pace: Pace, judge: Judge, placements: Path) -> Pace:
+        try:
+            judged, wrong = judge.judge(placements)
+        except Exception as error:
+            self._note(f"the placements were not judged: {error!r}")
             return pace
-        judged, wrong = judge.judge(launch.placements)
-    for why in wrong[:_SHOWN]:
-        the.report.note("scheduler", why)
-    return replace(pace, judged=judged, worse=len(wrong))
+        for why in wrong[:_SHOWN]:
+            self._note(why)
+        row: Row = {"program": SCHEDULE, "judged": judged, "worse": len(wrong)}
+        self.the.report.line("scheduler", f"{self.title}: one judgement", row)
+        return replace(pace, judged=judged, worse=len(wrong))
+
+    def _line(self, name: str, pace: Pace | None) -> None:
+        [row] = compared({name: [pace]})
+        self.the.report.line("scheduler", f"{self.title}: one measurement", row)
+
+    def _note(self, text: str) -> None:
+        self.the.report.note("scheduler", f"{self.title}: {text}")

@@ -14,8 +14,9 @@ Paces = Mapping[str, Sequence[Pace | None]]
 def compared(paces: Paces) -> Iterator[Row]:
     """Yield a row for each program: medians over the rounds, the fewest pods and the most events.
 
-    `CPU` is milliseconds for a pod, by process. `schedule is` has the quartiles of how many times faster `schedule` is,
-    each of two measurements in one round. `judged` and `worse` are sums over the rounds.
+    `failed` is how many measurements ended with an error: they count in `bound` alone, as 0 pods. `CPU` is milliseconds
+    for a pod, by process. `schedule is` has the median and the quartiles of how many times faster `schedule` is, each
+    of two measurements in one round. `judged` and `worse` are sums over the rounds.
     """
     known = {program: [pace for pace in of_rounds if pace is not None] for program, of_rounds in paces.items()}
     processes = [*dict.fromkeys(name for found in known.values() for pace in found for name in pace.cpu_milliseconds)]
@@ -26,7 +27,8 @@ def compared(paces: Paces) -> Iterator[Row]:
             "pods/s": _median([pace.pods_a_second for pace in found]),
             "wait p50": _median([wait.p50 for wait in waits]),
             "wait p99": _median([wait.p99 for wait in waits]),
-            "bound": min((pace.bound for pace in found), default=0),
+            "bound": min((0 if pace is None else pace.bound for pace in paces[program]), default=0),
+            "failed": len(paces[program]) - len(found) or None,
             "events missing": max((pace.events_missing for pace in found), default=None),
             "other events": max((pace.other_events for pace in found), default=None),
             **_cpu(processes, [pace.cpu_milliseconds for pace in found if pace.cpu_milliseconds]),
