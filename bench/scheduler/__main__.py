@@ -6,11 +6,11 @@ machine, the floor program shows what these can take. The stub (bench/peers/stub
 the scheduler is the limit.
 
 A measurement begins with the scheduler's first write, which may be about a pod that fits nowhere or about a victim, and
-ends with the event about the last binding, or after 20 s. `wait` is the time from a pod's creation, or from the first
-write if that is later, to its binding. `failed` measurements ended with an error. `events missing` were dropped, or not
-written when the time was over. `schedule is` so many times as fast as the program of the row. Of the placements of
-`schedule`, one in 199 is `judged` by kube-scheduler's own plugins, with the state that it was decided on; `worse` are
-those that these would not make.
+ends with the event about the last binding, or after 20 s (preemption: 300 s). `wait` is the time from a pod's creation,
+or from the first write if that is later, to its binding. `failed` measurements ended with an error. `events missing`
+were dropped, or not written when the time was over. `schedule is` so many times as fast as the program of the row. Of
+the placements of `schedule`, one in 199 is `judged` by kube-scheduler's own plugins, with the state that it was decided
+on; `worse` are those that these would not make.
 """
 
 import argparse

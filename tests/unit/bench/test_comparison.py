@@ -31,10 +31,10 @@ class Bench:
         self._directory = directory
         self._lines = io.StringIO()
 
-    def compare(self) -> None:
+    def compare(self, workload: str = "basic") -> None:
         peers, report = Peers(self._directory), Report(self._lines)
         run = Run(quick=True, rounds=1, report=report, peers=peers, directory=self._directory)
-        compare(run, Choice("stub", nodes=10, workloads=["basic"], programs=[STOCK, SCHEDULE]))
+        compare(run, Choice("stub", nodes=10, workloads=[workload], programs=[STOCK, SCHEDULE]))
 
     def rows(self, table: str) -> dict[str, dict[str, Any]]:
         """The lines of tables with such a title, by program."""
@@ -106,3 +106,18 @@ def test_placements_that_are_worse_are_counted_and_some_are_shown(
         row = bench.rows(table)[SCHEDULE]
         assert (row["judged"], row["worse"]) == (9, 5)
     assert capsys.readouterr().out.count("on the wrong node") == 3
+
+
+def test_preemption_has_more_time_as_all_pods_preempt_before_the_first_is_bound(
+    monkeypatch: pytest.MonkeyPatch, bench: Bench
+) -> None:
+    limits: list[float] = []
+
+    def measure(server: object, scene: Scene, start: object, launch: object, limit_seconds: float) -> Pace:
+        limits.append(limit_seconds)
+        return PACE
+
+    monkeypatch.setattr(comparison, "measure", measure)
+    bench.compare("basic")
+    bench.compare("preemption")
+    assert limits == [20.0, 20.0, 300.0, 300.0]
