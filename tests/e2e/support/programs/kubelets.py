@@ -1,8 +1,11 @@
 """A pod of the second scheduler, kept running as a kubelet keeps it, but twenty times as fast."""
 
+import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
+
+import httpx
 
 from tests.e2e.support.objects import Object
 from tests.e2e.support.programs.deployments import Base, edit, on_host, passes
@@ -53,6 +56,10 @@ class Container:
         """End it by SIGKILL."""
         if self._process is not None:
             self._process.kill()
+
+    def forget_restarts(self) -> None:
+        """Have it started again at once when it ends next, as after ten minutes without a restart."""
+        self._starts = min(self._starts, 1)
 
     @property
     def is_ready(self) -> bool:
@@ -109,6 +116,7 @@ class PairPod:
             probes_port,
         )
         self._has_sidecar = False
+        self._metrics_url = f"http://127.0.0.1:{probes_port}/metrics"
 
     def sync(self) -> None:
         """Do what is due now; kube-scheduler starts after its sidecar has."""
@@ -125,6 +133,18 @@ class PairPod:
     def stay_down(self, *, down: bool) -> None:
         """Have both stay down, or come back."""
         self.service.stays_down = self.scheduler.stays_down = down
+
+    def forget_restarts(self) -> None:
+        """Have each container started again at once when it ends next."""
+        self.service.forget_restarts()
+        self.scheduler.forget_restarts()
+
+    def decisions(self) -> list[Object]:
+        """What its service, which must be ready, has logged of the calls that ended without an error."""
+        # Before the service answers with its metrics, it logs the calls that wait for that.
+        httpx.get(self._metrics_url, trust_env=False, timeout=30.0).raise_for_status()
+        records: list[Object] = [json.loads(line) for line in self.service.log.read_text().splitlines()]
+        return [record for record in records if record["msg"] == "decided"]
 
     @property
     def is_ready(self) -> bool:
