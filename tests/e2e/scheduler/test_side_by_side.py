@@ -45,6 +45,7 @@ def pairs(controlplane: Path, tmp_path: Path, minor: int) -> Iterator[list[Pair]
         yield pairs
 
 
+@pytest.mark.timeout(900)  # what differs is repeated
 @both_releases
 def test_users_see_the_same_as_with_kube_scheduler(
     pairs: list[Pair], ask_oracle: Callable[[bytes], bytes], minor: int

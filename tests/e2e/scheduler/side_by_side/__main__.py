@@ -44,7 +44,8 @@ def main() -> None:
         for name, comparison in run(pairs, ask_oracle, args.scenarios or SCENARIOS):
             by_chance = comparison.placements - comparison.without_choice
             told = f"{name}: {'differs' if comparison.differences else 'same'}, {by_chance} placements by chance"
-            print("\n    ".join([told, *comparison.differences]))
+            once = [f"only at first: {text}" for text in comparison.at_first if text not in comparison.differences]
+            print("\n    ".join([told, *comparison.differences, *once]))
             differing += bool(comparison.differences)
             placements += comparison.placements
             without_choice += comparison.without_choice

@@ -10,11 +10,15 @@ AskOracle = Callable[[bytes], bytes]
 
 
 class Comparison(NamedTuple):
-    """The differences, as texts; how many placements the oracle judged, and how many of these had one best node."""
+    """The differences, as texts; how many placements the oracle judged, and how many of these had one best node.
+
+    If the scenario was repeated, `at_first` are the differences of the first time.
+    """
 
     differences: list[str]
     placements: int
     without_choice: int
+    at_first: Sequence[str] = ()
 
 
 def compare(ask_oracle: AskOracle, stock: Sequence[Snapshot], ours: Sequence[Snapshot]) -> Comparison:

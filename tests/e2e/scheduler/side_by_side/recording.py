@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import nullcontext
 from datetime import datetime
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import msgspec
 
 from extender_service.config.release import OLDEST_MINOR
-from tests.e2e.scheduler.side_by_side.steps import Scenario
+from tests.e2e.scheduler.side_by_side.steps import BindByHand, Scenario
 from tests.e2e.support.api import API, APIError
 from tests.e2e.support.objects import Object, node, pod
 from tests.e2e.support.oracle_cases import case, surroundings, without_history
@@ -40,6 +41,8 @@ _KINDS = {
     "PriorityClass": "scheduling.k8s.io/v1",
     "Event": _EVENTS,
 }
+# The reasons of a condition that a scheduler writes after a failed attempt.
+_REFUSED = ("Unschedulable", "SchedulerError")
 # As a pod is deleted, the watch shows it being deleted for a moment. An attempt may fall into that.
 _SKIPPED = "skip schedule deleting pod"
 # kube-scheduler has two caches of claims. The one may wake a pod before the other has the claim.
@@ -76,15 +79,21 @@ class Snapshot(msgspec.Struct, frozen=True):
     placements: Sequence[Placement]
 
 
-def record(control_plane: ControlPlane, scenario: Scenario, minor: int = OLDEST_MINOR) -> list[Snapshot]:
-    """Run a scenario in an empty cluster of the release 1.`minor`, and empty the cluster again."""
+def record(
+    control_plane: ControlPlane, scenario: Scenario, minor: int = OLDEST_MINOR, *, slower: int = 1
+) -> list[Snapshot]:
+    """Run a scenario in an empty cluster of the release 1.`minor`, and empty the cluster again.
+
+    Before each snapshot, wait for a silence that is `slower` times as long as it has to be on a machine with time.
+    """
     api, snapshots, bound = control_plane.api, list[Snapshot](), set[str]()
+    by_hand = {step.pod for step in scenario.steps if isinstance(step, BindByHand)}
     controllers = nullcontext() if scenario.provisioner is None else volume_controllers(api, scenario.provisioner)
     try:
         with controllers:
             for step in scenario.steps:
                 step(api)
-                _wait_until_quiet(api)
+                _wait_until_quiet(api, by_hand, slower=slower)
                 snapshots.append(_snapshot(api, bound, minor))
     finally:
         _clear(api)
@@ -99,23 +108,46 @@ def wait_for_scheduler(control_plane: ControlPlane) -> None:
     _clear(api)
 
 
-def _wait_until_quiet(api: API) -> None:
-    """Wait until nothing changes for longer than a pod's backoff, or for a moment if no pod waits."""
+def _wait_until_quiet(api: API, by_hand: AbstractSet[str], *, slower: int) -> None:
+    """Wait until all events have come, and nothing has changed for longer than a pod's backoff.
+
+    If no pod waits, nothing has to change for a moment only. Both are `slower` times as long.
+    """
     start = changed = time.monotonic()
     before = None
     while True:
-        pods = api.list_all("Pod")
-        now = [*_versions(pods), *_versions(api.list_all("Event", api_version=_EVENTS))]
-        now += _versions(api.list_all("PersistentVolumeClaim"))
+        pods, events = api.list_all("Pod"), api.list_all("Event", api_version=_EVENTS)
+        now = [*_versions(pods), *_versions(events), *_versions(api.list_all("PersistentVolumeClaim"))]
         if now != before:
             before, changed = now, time.monotonic()
+        missing = list(_missing_events(pods, events, by_hand))
         waits = any(not pod["spec"].get("nodeName") and not pod["spec"].get("schedulingGates") for pod in pods)
         silence = time.monotonic() - changed
-        if silence >= (_SILENCE_WITH_WAITING_SECONDS if waits else _SILENCE_SECONDS):
+        if not missing and silence >= slower * (_SILENCE_WITH_WAITING_SECONDS if waits else _SILENCE_SECONDS):
             return
-        if time.monotonic() - start > _TIMEOUT_SECONDS:
-            raise TimeoutError(f"the scheduler is not quiet after {_TIMEOUT_SECONDS} s")
+        if time.monotonic() - start > slower * _TIMEOUT_SECONDS:
+            what = f"has not written {', '.join(missing)}" if missing else "is not quiet"
+            raise TimeoutError(f"the scheduler {what} after {slower * _TIMEOUT_SECONDS} s")
         time.sleep(_POLL_SECONDS)
+
+
+def _missing_events(pods: Sequence[Object], events: Sequence[Object], by_hand: AbstractSet[str]) -> Iterator[str]:
+    """Yield the events that are still to come, as the conditions of pods show: schedulers write them apart, and later.
+
+    Only a binding sets the condition of a pod on a node: one that was created there has none.
+    """
+    written = {(event["regarding"].get("uid"), event["reason"]) for event in events}
+    for found in pods:
+        metadata, conditions = found["metadata"], found["status"].get("conditions", [])
+        condition: Object = next((each for each in conditions if each["type"] == "PodScheduled"), {})
+        if condition.get("status") == "True" and metadata["name"] not in by_hand:
+            reason = "Scheduled"
+        elif condition.get("reason") in _REFUSED:
+            reason = "FailedScheduling"
+        else:
+            continue
+        if (metadata["uid"], reason) not in written:
+            yield f"{reason} of {metadata['name']}"
 
 
 def _versions(objects: Sequence[Object]) -> Iterator[tuple[str, str]]:

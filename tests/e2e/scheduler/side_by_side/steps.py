@@ -1,6 +1,7 @@
 """Scenarios as data: steps, each of which changes the cluster and ends when the scheduler is quiet."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tests.e2e.support.api import API
@@ -60,15 +61,21 @@ def finish(name: str) -> Step:
     return change("Pod", name, {"status": {"phase": "Succeeded"}}, subresource="status")
 
 
-def bind(name: str, node_name: str) -> Step:
-    """Bind a pod by hand."""
-    body = {
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": {"name": name},
-        "target": {"kind": "Node", "name": node_name},
-    }
-    return lambda api: _discard(api.request("POST", f"{api.path('Pod', 'default')}/{name}/binding", body))
+@dataclass(frozen=True)
+class BindByHand:
+    """Binds a pod in the scheduler's place. It is a type, since no scheduler writes an event about this binding."""
+
+    pod: str
+    node: str
+
+    def __call__(self, api: API) -> None:
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": self.pod},
+            "target": {"kind": "Node", "name": self.node},
+        }
+        api.request("POST", f"{api.path('Pod', 'default')}/{self.pod}/binding", body)
 
 
 def allow_disruptions(name: str, count: int) -> Step:

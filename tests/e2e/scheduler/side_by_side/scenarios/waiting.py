@@ -1,6 +1,6 @@
 """Gates, priorities, profiles, and pods that change or go while they wait."""
 
-from tests.e2e.scheduler.side_by_side.steps import Scenario, bind, change, create, delete, priority_class
+from tests.e2e.scheduler.side_by_side.steps import BindByHand, Scenario, change, create, delete, priority_class
 from tests.e2e.support.objects import Object, node, pod
 
 _BIG = {"cpu": "8"}
@@ -156,7 +156,7 @@ def a_pod_is_bound_by_hand() -> Scenario:
         [
             create(node("a", cpu="1"), node("b", cpu="2")),
             create(pod("p", requests=_BIG)),
-            bind("p", "b"),
+            BindByHand("p", "b"),
             create(pod("q", requests={"cpu": "2"})),
             delete("Pod", "p"),
         ]
