@@ -5,7 +5,7 @@ partitioned or frozen are in test_scheduler_faults.py.
 """
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -19,9 +19,13 @@ from tests.e2e.support.programs.whole_scheduler import start
 from tests.e2e.support.waiting import wait_until
 from tests.scheduler_faults.audit import POLICY, Audit
 
-# A standby leads within 5 s of a leader's stop.
+# A standby leads within seconds of a leader's stop.
 pytestmark = pytest.mark.alone
 
+# For so long at most, a standby waits before it looks at the lease again: its retry period, and 120% of it at random.
+LONGEST_PAUSE = timedelta(seconds=2 + 1.2 * 2)
+# What reading the lease and writing it may take.
+WRITE = timedelta(seconds=3)
 LEASES = "coordination.k8s.io/v1"
 NODES = 4
 
@@ -77,9 +81,13 @@ class Replicas:
         wait_until(lambda: message in process.log.read_text(), f"{process.log.stem} to log {message!r}", 30)
         return True
 
+    def audit(self) -> Audit:
+        """What the API server has logged by now."""
+        return Audit(self.control_plane.directory / "audit.log")
+
     def late_writes(self) -> list[str]:
         """What a leader has written after another one led, as the API server saw it."""
-        audit = Audit(self.control_plane.directory / "audit.log")
+        audit = self.audit()
         return [*audit.late_writes(audit.terms(self.name))]
 
     def kill(self) -> None:
@@ -89,7 +97,7 @@ class Replicas:
 
 @pytest.fixture
 def replicas(audited: ControlPlane, request: pytest.FixtureRequest) -> Iterator[Replicas]:
-    made = Replicas(audited, f"lease-{abs(hash(request.node.name)) % 10_000}")
+    made = Replicas(audited, lease_of(request.node.name))
     try:
         made.wait_for_b()
         audited.api.create(*(node(f"n{number}", cpu="100", pods="500") for number in range(NODES)))
@@ -97,6 +105,11 @@ def replicas(audited: ControlPlane, request: pytest.FixtureRequest) -> Iterator[
     finally:
         made.kill()
         audited.api.delete(*audited.api.list_all("Pod"), *audited.api.list_all("Node"))
+
+
+def lease_of(test: str) -> str:
+    """A lease's name for a test: short, as the users of its replicas are named after it, in certificates."""
+    return test.replace("_", "-")[:40].rstrip("-")
 
 
 def all_bound(replicas: Replicas, count: int) -> None:
@@ -123,16 +136,16 @@ def test_a_killed_leader_is_replaced_within_25_seconds_of_its_last_renewal(repli
     assert messages == {f"{first} became leader", f"{replicas.holder()} became leader"}
 
 
-def test_a_stopped_leader_is_replaced_within_5_seconds(replicas: Replicas) -> None:
+def test_a_stopped_leader_is_replaced_when_the_standby_looks_next(replicas: Replicas) -> None:
     first = replicas.holder()
     pods = [pod(f"p{number}") for number in range(200)]
     with being_created(replicas.api, pods, pause_seconds=0.02) as created:
         wait_until(lambda: len(bound(replicas.api)) > 20, "pods to be bound")
-        stopped_at = datetime.now(UTC)
         assert replicas.a.stop() == 0
-        wait_until(lambda: replicas.holder() not in ("", first), "b to lead", 10)
-        acquired_at = replicas.time_of("acquireTime")
+        wait_until(lambda: replicas.holder() not in ("", first), "b to lead")
         wait_until(lambda: len(created) == len(pods), "pods to be created", 60)
-    assert acquired_at - stopped_at <= timedelta(seconds=5)
     all_bound(replicas, len(pods))
+    stopped, standby = replicas.audit().terms(replicas.name)
+    assert stopped.released
+    assert standby.acquired_at - stopped.renewed_at <= LONGEST_PAUSE + WRITE
     assert replicas.late_writes() == []
