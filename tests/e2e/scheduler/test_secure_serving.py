@@ -3,6 +3,7 @@
 import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import httpx
@@ -38,6 +39,20 @@ class Serving:
         sent = {**headers, **({"Authorization": f"Bearer {token}"} if token else {})}
         with httpx.Client(verify=context, trust_env=False) as client:
             return client.get(self.url + path, headers=sent)
+
+    def metric(self, series: str) -> float:
+        """The value of a series; 0 if it is not there."""
+        lines = self.get("/metrics", token=self.reader_token).text.splitlines()
+        return next((float(line.rpartition(" ")[2]) for line in lines if line.startswith(series + " ")), 0.0)
+
+    def leads(self) -> bool:
+        """Whether the scheduler knows that it leads."""
+        return self.metric('leader_election_master_status{name="kube-scheduler"}') == 1
+
+    @cached_property
+    def reader_token(self) -> str:
+        """The token of an account that may read metrics and the configuration."""
+        return self.token("reader")
 
     def token(self, account: str) -> str:
         file = self.control_plane.service_account_kubeconfig("default", account)
@@ -96,7 +111,9 @@ def serving(shared_control_plane: ControlPlane) -> Iterator[Serving]:
 
     try:
         wait_until(lambda: '"msg": "serving"' in process.log.read_text(), "the scheduler to serve")
-        yield Serving(shared_control_plane, process, f"https://127.0.0.1:{port}")
+        made = Serving(shared_control_plane, process, f"https://127.0.0.1:{port}")
+        wait_until(made.leads, "the scheduler to lead")
+        yield made
     finally:
         process.kill()
 
@@ -124,7 +141,7 @@ def test_strangers_are_refused_as_the_api_server_says(serving: Serving) -> None:
 
 
 def test_who_may_reads_metrics_and_configuration(serving: Serving) -> None:
-    token = serving.token("reader")
+    token = serving.reader_token
     metrics = serving.get("/metrics", token=token).text
     assert 'scheduler_pending_pods{queue="active"} 0.0' in metrics
     assert 'leader_election_master_status{name="kube-scheduler"} 1.0' in metrics
@@ -134,16 +151,15 @@ def test_who_may_reads_metrics_and_configuration(serving: Serving) -> None:
 
 
 def test_metrics_show_what_happened_to_pods(serving: Serving) -> None:
-    token, api = serving.token("reader"), serving.control_plane.api
-    api.create(node("a", cpu="1"), pod("fits", requests={"cpu": "1"}), pod("big", requests={"cpu": "100"}))
-
-    def value(series: str) -> float:
-        lines = serving.get("/metrics", token=token).text.splitlines()
-        return next((float(line.rpartition(" ")[2]) for line in lines if line.startswith(series + " ")), 0.0)
+    token, api, value = serving.reader_token, serving.control_plane.api, serving.metric
 
     def attempts(result: str) -> float:
         return value(f'scheduler_schedule_attempts_total{{profile="default-scheduler",result="{result}"}}')
 
+    api.create(node("a", cpu="1"))
+    # Nodes and pods come over different watches: before it knows the node, the scheduler would refuse both pods.
+    wait_until(lambda: value('scheduler_scheduler_cache_size{type="nodes"}') == 1, "the scheduler to see the node")
+    api.create(pod("fits", requests={"cpu": "1"}), pod("big", requests={"cpu": "100"}))
     wait_until(lambda: attempts("scheduled") == 1, "a pod to be bound")
     wait_until(lambda: attempts("unschedulable"), "a pod to be refused")
     assert value('scheduler_pending_pods{queue="unschedulable"}') == 1
