@@ -1,8 +1,8 @@
 """An API server that is slow or refuses: it delays the pods that it is about, and no others."""
 
 import asyncio
+import threading
 from collections import Counter
-from itertools import count
 
 from tests.e2e.support.faulty_proxy import Exchange, FaultyProxy
 from tests.e2e.support.objects import node, pod
@@ -12,15 +12,18 @@ from tests.e2e.support.waiting import wait_until
 
 PODS = 60
 ONE_IN = 10
-SLOW_SECONDS = 10.0
 
 
 def is_binding(exchange: Exchange) -> bool:
-    return exchange.method == "POST" and exchange.target.partition("?")[0].endswith("/binding")
+    return exchange.method == "POST" and exchange.resource == "binding"
+
+
+def is_status_patch(exchange: Exchange) -> bool:
+    return exchange.method == "PATCH" and exchange.resource == "status"
 
 
 def pod_of(exchange: Exchange) -> str:
-    """The name in /api/v1/namespaces/default/pods/NAME/binding."""
+    """The name in /api/v1/namespaces/default/pods/NAME/binding or .../status."""
     return exchange.target.split("/")[6]
 
 
@@ -28,33 +31,43 @@ def is_slow(name: str) -> bool:
     return int(name.removeprefix("p")) % ONE_IN == 0
 
 
-async def slow_for_one_in_ten(exchange: Exchange) -> None:
-    """As an admission webhook is that takes long for some pods."""
-    if is_binding(exchange) and is_slow(pod_of(exchange)):
-        await asyncio.sleep(SLOW_SECONDS)
-    await exchange.pass_on()
+class SlowForOneInTen:
+    """As an admission webhook is that takes long for some pods: until `go_on`."""
+
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+
+    async def __call__(self, exchange: Exchange) -> None:
+        while is_binding(exchange) and is_slow(pod_of(exchange)) and not self.go_on.is_set():
+            await asyncio.sleep(0.01)
+        await exchange.pass_on()
 
 
 class RefusesAtFirst:
-    """Refuses the first two bindings of each pod, in one of several ways, and every second other write."""
+    """Refuses the first two bindings of each pod and the first patch of its status, in one of several ways."""
 
     WAYS = ((429, "TooManyRequests"), (500, "InternalError"), (503, "ServiceUnavailable"), (504, "Timeout"))
 
     def __init__(self) -> None:
-        self.refused: Counter[str] = Counter()
-        self._writes = count()
+        self.refused_bindings: Counter[str] = Counter()
+        self.refused_patches: set[str] = set()
+        self.patched: set[str] = set()
 
     async def __call__(self, exchange: Exchange) -> None:
-        if is_binding(exchange) and self.refused[pod_of(exchange)] < 2:
-            self.refused[pod_of(exchange)] += 1
-            await self._refuse(exchange, self.refused.total())
-        elif exchange.method == "PATCH" and next(self._writes) % 2:
-            await self._refuse(exchange, next(self._writes))
+        if is_binding(exchange) and self.refused_bindings[pod_of(exchange)] < 2:
+            self.refused_bindings[pod_of(exchange)] += 1
+            await self._refuse(exchange, self.refused_bindings.total() % len(self.WAYS))
+        elif is_status_patch(exchange) and pod_of(exchange) not in self.refused_patches:
+            self.refused_patches.add(pod_of(exchange))
+            # A patch that timed out is not repeated.
+            await self._refuse(exchange, len(self.refused_patches) % (len(self.WAYS) - 1))
         else:
             await exchange.pass_on()
+            if is_status_patch(exchange) and exchange.status == 200:
+                self.patched.add(pod_of(exchange))
 
-    async def _refuse(self, exchange: Exchange, number: int) -> None:
-        code, reason = self.WAYS[number % len(self.WAYS)]
+    async def _refuse(self, exchange: Exchange, way: int) -> None:
+        code, reason = self.WAYS[way]
         await exchange.refuse(code, reason, {"Retry-After": "1"} if code == 429 else None)
 
 
@@ -65,11 +78,13 @@ def test_slow_bindings_hold_up_no_others(empty_cluster: ControlPlane) -> None:
     def bound() -> set[str]:
         return {found["metadata"]["name"] for found in api.list_all("Pod") if found["spec"].get("nodeName")}
 
-    with FaultyProxy(empty_cluster, slow_for_one_in_ten) as proxy:
+    handler = SlowForOneInTen()
+    with FaultyProxy(empty_cluster, handler) as proxy:
         process = start(empty_cluster, name="slow-bindings", kubeconfig=proxy.kubeconfig)
         try:
             wait_until(lambda: len(bound()) >= PODS - PODS // ONE_IN, "the other pods to be bound")
-            assert not any(map(is_slow, bound())), "the other pods waited for the slow ones"
+            assert not any(map(is_slow, bound()))
+            handler.go_on.set()
             wait_until(lambda: len(bound()) == PODS, "all pods to be bound")
         finally:
             process.kill()
@@ -91,4 +106,6 @@ def test_refusals_that_pass_are_waited_out(empty_cluster: ControlPlane) -> None:
             process.require_running()
         finally:
             process.kill()
-    assert set(handler.refused.values()) == {2}
+    assert set(handler.refused_bindings.values()) == {2}
+    assert handler.refused_patches
+    assert handler.patched == handler.refused_patches
