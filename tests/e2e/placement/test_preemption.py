@@ -32,6 +32,9 @@ from tests.e2e.support.programs.service import Service
 from tests.e2e.support.releases import both_releases, deciding_as
 from tests.e2e.support.waiting import wait_until
 
+# Of a race that a busy machine may lose.
+ROUNDS = 5
+
 
 class Displacement(NamedTuple):
     """The node that a pod is to get, and the names of the pods that have to go from there."""
@@ -196,18 +199,11 @@ def test_budgets_steer_away_from_pods(cluster: Cluster) -> None:
 def test_the_room_is_kept_for_the_pod_that_it_was_made_for(cluster: Cluster) -> None:
     """Another pod comes as it gets free, before the preemptor's backoff is over; only the service is against that."""
     scenario = with_visible_victims(host_ports())
-    name = lacking(scenario.plugin)
-    cluster.run(scenario.running)
-
-    cluster.api.create(scheduled_by(name, scenario.preemptor))
-    node, _ = cluster.displaced()
-    wait_until(cluster.terminating, "the victims to be evicted")
-    cluster.end_victims()
-    cluster.api.create(pod("rival", host_ports=[8080], priorityClassName="low", schedulerName=name))
-
-    wait_until(lambda: cluster.pod("rival")["status"].get("conditions"), "a decision about the other pod")
-    assert cluster.node_of("preemptor") == node
-    assert "nodeName" not in cluster.pod("rival")["spec"]
+    for _ in range(ROUNDS):
+        if rival_comes_first(cluster, scenario):
+            return
+        cluster.clear()
+    pytest.fail(f"in {ROUNDS} rounds, the backoff was over before the other pod was decided about")
 
 
 def test_pods_that_preempt_at_once_displace_one_pod_each(cluster: Cluster) -> None:
@@ -265,6 +261,27 @@ def try_again(cluster: Cluster, name: str) -> None:
     calls = cluster.service.requests("filter", "refused")
     cluster.api.delete(*cluster.api.create(pod(name, nodeName="d")))
     wait_until(lambda: cluster.service.requests("filter", "refused") > calls, "another try")
+
+
+def rival_comes_first(cluster: Cluster, scenario: Scenario) -> bool:
+    """Have room made for the preemptor, and create another pod for it.
+
+    Returns whether that one was decided about while the preemptor was not bound yet. If not, it was the bound preemptor
+    that kept it out.
+    """
+    name = lacking(scenario.plugin)
+    cluster.run(scenario.running)
+    cluster.api.create(scheduled_by(name, scenario.preemptor))
+    node, _ = cluster.displaced()
+    wait_until(cluster.terminating, "the victims to be evicted")
+    cluster.end_victims()
+    cluster.api.create(pod("rival", host_ports=[8080], priorityClassName="low", schedulerName=name))
+
+    wait_until(lambda: cluster.pod("rival")["status"].get("conditions"), "a decision about the other pod")
+    comes_first = "nodeName" not in cluster.pod("preemptor")["spec"]
+    assert cluster.node_of("preemptor") == node
+    assert "nodeName" not in cluster.pod("rival")["spec"]
+    return comes_first
 
 
 def require(cluster: Cluster, preemptor: Object, expected: Displacement) -> None:
