@@ -35,7 +35,7 @@ def test_nobody_hears_of_a_binding_that_is_undone_but_there_is_an_event(
     [_, wanted] = empty_cluster.api.create(node("a"), pod("p"))
     with holding(empty_cluster, tmp_path, ["--shutdown-grace-period=2s"]) as (service, _):
         bind_and_hang_up(service, wanted)
-        assert is_binding(service)
+        wait_until(lambda: is_binding(service), "the binding")
 
         assert service.process.stop() == 0
     [event] = events_of(empty_cluster, wanted)
@@ -51,6 +51,7 @@ def test_a_binding_that_finishes_in_time_is_waited_for_though_nobody_hears(
     [_, wanted] = empty_cluster.api.create(node("a"), pod("p"))
     with holding(empty_cluster, tmp_path) as (service, go_on), ThreadPoolExecutor() as pool:
         bind_and_hang_up(service, wanted)
+        wait_until(lambda: is_binding(service), "the binding")
         exit_code = pool.submit(service.process.stop)
         wait_until(lambda: not service.is_ready(), "the service to take no more calls")
         go_on.touch()
@@ -65,6 +66,7 @@ def test_a_second_signal_ends_it_at_once(empty_cluster: ControlPlane, tmp_path: 
     [_, wanted] = empty_cluster.api.create(node("a"), pod("p"))
     with holding(empty_cluster, tmp_path, ["--shutdown-grace-period=1h"]) as (service, _):
         bind_and_hang_up(service, wanted)
+        wait_until(lambda: is_binding(service), "the binding")
         os.kill(service.process.pid, signal.SIGTERM)
         wait_until(lambda: not service.is_ready(), "the service to stop")
 

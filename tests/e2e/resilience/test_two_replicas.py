@@ -18,7 +18,7 @@ from tests.e2e.support.programs.control_plane import ControlPlane
 from tests.e2e.support.programs.service import Service
 from tests.e2e.support.waiting import wait_until
 
-# A service that is told to stop serves for one more second, until the balancer has noticed.
+# A service that is told to stop serves for three more seconds, until the balancer has noticed.
 pytestmark = pytest.mark.alone
 
 # Seconds between the calls of each caller: some are always in the middle of one, some have idle connections.
@@ -99,7 +99,7 @@ def test_both_are_replaced_under_load_and_no_call_fails(empty_cluster: ControlPl
 def replica(control_plane: ControlPlane, directory: Path) -> Service:
     """One of the services. Told to stop, it goes on for longer than the balancer takes to notice."""
     directory.mkdir()
-    return Service(directory, control_plane.kubeconfig, mode="beside", options=["--shutdown-delay-duration=1s"])
+    return Service(directory, control_plane.kubeconfig, mode="beside", options=["--shutdown-delay-duration=3s"])
 
 
 @contextmanager
