@@ -31,8 +31,15 @@ class Outcome:
         return self.recovered == self.times and not self.complaints
 
 
-def run(scene: Scene, faults: Iterable[str], times: int, progress: Callable[[str], None]) -> list[Outcome]:
-    """Make each fault happen so many times, in a random order."""
+def run(
+    scene: Scene,
+    faults: Iterable[str],
+    times: int,
+    progress: Callable[[str], None],
+    *,
+    within_seconds: float = RECOVERED_WITHIN_SECONDS,
+) -> list[Outcome]:
+    """Make each fault happen so many times, in a random order. The service has to recover in `within_seconds`."""
     outcomes = {fault: Outcome(fault) for fault in faults}
     order = [fault for fault in outcomes for _ in range(times)]
     scene.random.shuffle(order)
@@ -40,9 +47,9 @@ def run(scene: Scene, faults: Iterable[str], times: int, progress: Callable[[str
         outcome = outcomes[fault]
         scene.wait(0.0, 0.15)
         scene.callers.oldest_seconds = 0.0
-        seconds, differences = _happen(scene, fault)
+        seconds, differences = _happen(scene, fault, within_seconds)
         outcome.times += 1
-        outcome.recovered += seconds <= RECOVERED_WITHIN_SECONDS
+        outcome.recovered += seconds <= within_seconds
         outcome.longest_seconds = max(outcome.longest_seconds, seconds)
         outcome.oldest_seconds = max(outcome.oldest_seconds, scene.callers.oldest_seconds)
         complaints = [*differences, *scene.complaints()]
@@ -53,7 +60,7 @@ def run(scene: Scene, faults: Iterable[str], times: int, progress: Callable[[str
     return list(outcomes.values())
 
 
-def _happen(scene: Scene, fault: str) -> tuple[float, list[str]]:
+def _happen(scene: Scene, fault: str, within_seconds: float) -> tuple[float, list[str]]:
     """Return the seconds from a fault's end until the cache was seen to be equal, and what differed after too long."""
     scene.hits = 0
     FAULTS[fault](scene)
@@ -67,7 +74,7 @@ def _happen(scene: Scene, fault: str) -> tuple[float, list[str]]:
             seconds = asked_at - ended_at
             if not differences:
                 return seconds, late
-            if seconds > RECOVERED_WITHIN_SECONDS:
+            if seconds > within_seconds:
                 late = late or differences
             if seconds > _GIVEN_UP_AFTER_SECONDS:
                 return float("inf"), late
