@@ -48,14 +48,19 @@ class Round:
     complaints: list[str] = field(default_factory=list)
 
 
-def run(control_plane: ControlPlane, directory: Path, times: int, progress: Callable[[str], None]) -> list[Round]:
-    """Restart the API server so many times, and return what each time brought."""
+def run(
+    control_plane: ControlPlane, directory: Path, times: int, progress: Callable[[str], None], seed: int | None = None
+) -> list[Round]:
+    """Restart the API server so many times, and return what each time brought. Without a `seed`, draw one."""
+    seed = random.randrange(10**6) if seed is None else seed
+    progress(f"seed {seed}")
+    chance = random.Random(seed)
     control_plane.api.create(*(node(f"node-{number}", cpu="400", pods="1000") for number in range(_NODES)))
     rounds = []
     with Service(directory, control_plane.kubeconfig) as service, service.log.open() as file:
         log = _WatchLog(service, file)
         for number in range(1, times + 1):
-            rounds.append(_restart(control_plane, service, log))
+            rounds.append(_restart(control_plane, service, log, chance))
             last = rounds[-1]
             progress(
                 f"{number}/{times}: the last watch ({last.last_kind}) after {last.watching_seconds:.1f} s, "
@@ -66,15 +71,15 @@ def run(control_plane: ControlPlane, directory: Path, times: int, progress: Call
     return rounds
 
 
-def _restart(control_plane: ControlPlane, service: Service, log: "_WatchLog") -> Round:
+def _restart(control_plane: ControlPlane, service: Service, log: "_WatchLog", chance: random.Random) -> Round:
     result = Round()
     pods = control_plane.api.create(*(pod(f"pod-{number}") for number in range(_PODS)))
-    with _bindings(service, pods) as bindings:
-        enough = random.randrange(_PODS // 10, _PODS // 2)
+    with _bindings(service, [(each, f"node-{chance.randrange(_NODES)}") for each in pods]) as bindings:
+        enough = chance.randrange(_PODS // 10, _PODS // 2)
         wait_until(lambda: bindings.bound >= enough, "some pods to be bound")
         killed_at = time.time()
         control_plane.api_server.kill()
-        time.sleep(random.uniform(0.0, 2.0))
+        time.sleep(chance.uniform(0.0, 2.0))
         control_plane.start_api_server()
         ready_at = time.time()
         back = wait_until(lambda: log.opened_again(killed_at), "all watches to be open again", 60)
@@ -89,24 +94,28 @@ def _restart(control_plane: ControlPlane, service: Service, log: "_WatchLog") ->
 
 
 class _Bindings:
-    """Binds pods through the service, from several threads, each until it is bound; `errors` are the other answers."""
+    """Binds pods to nodes through the service, from several threads, each until it is bound.
 
-    def __init__(self, service: Service, pods: list[Object]) -> None:
+    `errors` are the other answers.
+    """
+
+    def __init__(self, service: Service, wanted: list[tuple[Object, str]]) -> None:
         self.bound = 0
         self.errors: list[str] = []
         self.is_over = threading.Event()
         self._service = service
         self._turn = threading.Lock()
-        self._waiting = iter(pods)
+        self._waiting = iter(wanted)
 
     def run(self) -> None:
-        while (wanted := self._next()) is not None:
-            meta = wanted["metadata"]
+        while (following := self._next()) is not None:
+            unbound, node_name = following
+            meta = unbound["metadata"]
             binding = {
                 "PodName": meta["name"],
                 "PodNamespace": meta["namespace"],
                 "PodUID": meta["uid"],
-                "Node": f"node-{random.randrange(_NODES)}",
+                "Node": node_name,
             }
             while not self.is_over.is_set() and (error := self._bind(binding)):
                 with self._turn:
@@ -115,7 +124,7 @@ class _Bindings:
             with self._turn:
                 self.bound += 1
 
-    def _next(self) -> Object | None:
+    def _next(self) -> tuple[Object, str] | None:
         with self._turn:
             return None if self.is_over.is_set() else next(self._waiting, None)
 
@@ -130,8 +139,8 @@ class _Bindings:
 
 
 @contextmanager
-def _bindings(service: Service, pods: list[Object]) -> Iterator[_Bindings]:
-    bindings = _Bindings(service, pods)
+def _bindings(service: Service, wanted: list[tuple[Object, str]]) -> Iterator[_Bindings]:
+    bindings = _Bindings(service, wanted)
     with ThreadPoolExecutor(_CALLERS) as pool:
         threads = [pool.submit(bindings.run) for _ in range(_CALLERS)]
         try:
@@ -182,6 +191,7 @@ class _WatchLog:
 def main() -> int:
     """Print what each restart brought; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults.restarts", description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, help="what a run has printed; times still vary")
     parser.add_argument("--times", type=int, default=50, metavar="N", help="how many restarts (default %(default)s)")
     parser.add_argument(
         "--log", type=Path, metavar="DIRECTORY", help="keep all logs there; it must be new, its path short"
@@ -192,7 +202,7 @@ def main() -> int:
         directory = options.log or Path(folder)
         directory.mkdir(exist_ok=True)
         with ControlPlane(controlplane, directory) as control_plane:
-            rounds = run(control_plane, directory, options.times, lambda line: print(line, flush=True))
+            rounds = run(control_plane, directory, options.times, lambda line: print(line, flush=True), options.seed)
     seconds = sorted(each.watching_seconds for each in rounds)
     late = sum(each > WATCHING_WITHIN_SECONDS for each in seconds)
     complaints = sum(len(each.complaints) for each in rounds)
