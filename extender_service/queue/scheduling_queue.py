@@ -299,6 +299,10 @@ class SchedulingQueue:
             infos = [info for info in infos if pre_check(info.pod)]
         self._move(infos, event, old, new)
 
+    def is_registered(self, event: ClusterEvent) -> bool:
+        """Return whether any plugin registered an event."""
+        return self._interested.of(event) is not None
+
     @property
     def looks_at_events(self) -> bool:
         """Whether an event is compared with pods: some are unschedulable, or in flight and asked about it later."""

@@ -198,9 +198,10 @@ class _Pods:
         key = key_of(obj)
         before = self._assigned(key)
         self._store.apply(obj)
-        self._forget_pending("/".join(key), is_bound=True)
+        was_pending = self._forget_pending("/".join(key), is_bound=True)
         if before is None:
-            return self._report_added(key)
+            labels = self._report_added(key)
+            return (*labels, self._events.unscheduled_pod_delete) if was_pending else labels
         now = self._assigned(key)
         if now is None:
             return (self._report_deleted(before),)  # it has ended
@@ -362,8 +363,10 @@ class _Storage:
         self._kind = kind
         self._resource, self._called = _STORAGE[kind]
         self._events = reported_events(cluster.rules)
-        # v1.31.1 has events of classes that bind late alone.
+        # Without hints, only new classes that bind late wake pods.
         self._is_every_class_one = cluster.rules.hints_replace_checks
+        # v1.31.1 has no event for a class that is gone.
+        self._reports_deletions = kind is not StorageClass or cluster.rules.events_named_by_action
 
     def keys(self) -> Iterable[Key]:
         return self._store.keys()
@@ -372,24 +375,26 @@ class _Storage:
     def apply(self, obj: StorageObject) -> Sequence[str]:
         old = self._cluster.storage.find(self._kind, key_of(obj))
         self._store.apply(obj)
-        if old is not None:
-            return self._move(ActionType.UPDATE, old, obj)
-        if isinstance(obj, StorageClass) and not self._has_event(obj):
-            return ()
-        return self._move(ActionType.ADD, None, obj)
+        return self._report(ActionType.ADD if old is None else ActionType.UPDATE, old, obj)
 
     @timed
     def remove(self, key: Key) -> Sequence[str]:
         old = self._cluster.storage.find(self._kind, key)
         self._store.remove(key)
-        if old is None or (self._kind is StorageClass and not self._is_every_class_one):
+        if old is None or not self._reports_deletions:
             return ()
-        return self._move(ActionType.DELETE, old, None)
+        return self._report(ActionType.DELETE, old, None)
 
-    def _has_event(self, storage_class: StorageClass) -> bool:
-        return self._is_every_class_one or storage_class.volume_binding_mode == _WAIT_FOR_FIRST_CONSUMER
-
-    def _move(self, action: ActionType, old: StorageObject | None, new: StorageObject | None) -> Sequence[str]:
+    def _report(self, action: ActionType, old: StorageObject | None, new: StorageObject | None) -> Sequence[str]:
+        """Report a change, and return its label; nothing happens if no plugin registered such changes."""
         event = self._events.object_change(self._resource, action, called=self._called)
-        self._queue.move_all_to_active_or_backoff(event, old, new)
+        if not self._queue.is_registered(event):
+            return ()
+        if action is not ActionType.ADD or self._may_help(new):
+            self._queue.move_all_to_active_or_backoff(event, old, new)
         return (event.label,)
+
+    def _may_help(self, added: StorageObject | None) -> bool:
+        if self._is_every_class_one or not isinstance(added, StorageClass):
+            return True
+        return added.volume_binding_mode == _WAIT_FOR_FIRST_CONSUMER

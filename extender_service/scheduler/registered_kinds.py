@@ -131,6 +131,8 @@ class RegisteredKind:
 
     def _move(self, action: ActionType, old: Any, new: Any) -> Sequence[str]:
         event = self._events.object_change(self._name, action, called=self._called)
+        if not self._queue.is_registered(event):
+            return ()
         self._queue.move_all_to_active_or_backoff(event, old, new)
         return (event.label,)
 

@@ -179,7 +179,7 @@ class SchedulerWorld:
         )
         self.resources = PodResourceMetrics(self.cluster, self.pending.__contains__)
         self.handled: list[tuple[str, float]] = []
-        handlers = EventHandlers(
+        self.handlers = EventHandlers(
             self.cluster,
             self.queue,
             profiles,
@@ -188,8 +188,8 @@ class SchedulerWorld:
             resources=self.resources,
             timing=EventTiming(self.clock, lambda label, seconds: self.handled.append((label, seconds))),
         )
-        self.pod_watch = handlers.handler(WATCHED_PODS, PodStore(self.cluster))
-        self.node_watch = handlers.handler(NODES, NodeStore(self.cluster))
+        self.pod_watch = self.handlers.handler(WATCHED_PODS, PodStore(self.cluster))
+        self.node_watch = self.handlers.handler(NODES, NodeStore(self.cluster))
         for node in nodes:
             self.node_watch.apply(node)
 

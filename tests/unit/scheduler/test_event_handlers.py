@@ -11,13 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender_service.cluster.debugging.comparison import compare
+from extender_service.cluster.sources.api_server import StorageStore
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.rules import DEFAULT_RULES, rules_of
 from extender_service.framework.cluster_event import CSI_DRIVER, NODE, ActionType, ClusterEvent
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.interface import Plugin, PreBind
 from extender_service.framework.queueing_hints import queueing_hints
-from extender_service.framework.status import Status
+from extender_service.framework.status import Status, unschedulable
+from extender_service.kube.api_resources import PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES
 from extender_service.kube.types.core import (
     Affinity,
     GCEPersistentDisk,
@@ -31,15 +33,15 @@ from extender_service.kube.types.core import (
     ResourceList,
     Volume,
 )
-from extender_service.kube.types.storage import CSIDriver, CSINode
+from extender_service.kube.types.storage import CSIDriver, CSINode, PersistentVolumeClaim, StorageClass
 from extender_service.queue.scheduling_queue import SchedulingQueue
 from extender_service.scheduler.event_handlers import storage_kinds
 from tests.support.binding_plugins import Doorman
 from tests.support.clusters.scheduler_world import SchedulerWorld, on_node, turns, whole
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_node, make_pod, watched
-from tests.support.storage_objects import make_claim, make_volume, with_volumes
-from tests.support.stub_plugins import make_handle, stub_cluster
+from tests.support.storage_objects import make_claim, make_class, make_volume, with_volumes
+from tests.support.stub_plugins import Stub, make_handle, stub_cluster
 
 FULL: ResourceList = {"cpu": "4"}
 
@@ -327,6 +329,84 @@ async def test_updates_are_timed_under_each_event_that_they_are_from_1_32_on(min
     for relabelled in (labelled(changed(pod, "2")), labelled(assigned)):
         world.create(relabelled, relabelled)  # the second time, nothing has changed
     assert [label for label, _ in world.handled] == labels
+
+
+@pytest.mark.parametrize(
+    ("minor", "label"), [(31, "UnschedulablePodDelete"), (36, "UnschedulablePodDelete"), (37, "UnscheduledPodDelete")]
+)
+@in_event_loop
+async def test_that_a_pod_is_bound_is_timed_as_its_end_in_the_queue_too(minor: int, label: str) -> None:
+    world, pod = SchedulerWorld(make_node("a"), rules=rules_of(minor)), make_pod("p")
+    world.create(pod)
+    world.attempt()
+    world.handled.clear()
+    world.pod_watch.apply(watched(on_node(pod, "a")))
+    assert [each for each, _ in world.handled] == ["AssignedPodAdd", label]
+    world.handled.clear()
+    world.create(make_pod("of-another-scheduler", "a"))
+    assert [each for each, _ in world.handled] == ["AssignedPodAdd"]
+    await world.scheduler.close()
+
+
+@pytest.mark.parametrize(
+    ("minor", "storage_class", "claim"),
+    [
+        (31, "StorageClass", "Pvc"),
+        (37, "storage.k8s.io/StorageClass", "PersistentVolumeClaim"),
+    ],
+)
+@in_event_loop
+async def test_changes_of_storage_are_timed_that_some_plugin_registered(
+    minor: int, storage_class: str, claim: str
+) -> None:
+    world = SchedulerWorld(rules=rules_of(minor))
+    classes = world.handlers.handler(STORAGE_CLASSES, StorageStore(world.cluster, StorageClass))
+    claims = world.handlers.handler(PERSISTENT_VOLUME_CLAIMS, StorageStore(world.cluster, PersistentVolumeClaim))
+    for mode in ("Immediate", "WaitForFirstConsumer"):
+        classes.apply(make_class(mode, mode=mode))
+    classes.remove(("", "Immediate"))
+    claims.apply(make_claim("c"))
+    claims.apply(make_claim("c", "v"))
+    claims.remove(("default", "c"))
+    assert [label for label, _ in world.handled] == [
+        f"{storage_class}Add",
+        f"{storage_class}Add",
+        f"{claim}Add",
+        f"{claim}Update",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("minor", "hints", "woken_by"),
+    [
+        (31, False, ["late is added"]),
+        (31, True, ["late is added"]),
+        (32, False, ["late is added", "late is deleted"]),
+        (32, True, ["early is added", "late is added", "late is deleted"]),
+    ],
+)
+@in_event_loop
+async def test_which_changes_of_storage_classes_wake_pods(minor: int, hints: bool, woken_by: list[str]) -> None:
+    world = SchedulerWorld(
+        make_node("a"),
+        plugins={"filter": [(Stub("AnyChange", rejects={"a": unschedulable("no")}), 0)]},
+        rules=rules_of(minor, {"SchedulerQueueingHints": hints}),
+    )
+    classes = world.handlers.handler(STORAGE_CLASSES, StorageStore(world.cluster, StorageClass))
+    changes = {
+        "early is added": lambda: classes.apply(make_class("early", mode="Immediate")),
+        "late is added": lambda: classes.apply(make_class("late")),
+        "late is deleted": lambda: classes.remove(("", "late")),
+    }
+    world.create(make_pod("p"))
+    woken = []
+    for name, change in changes.items():
+        world.attempt()
+        world.clock.pass_seconds(600)
+        change()
+        woken += [name] if "active" in world.where() else []
+    assert woken == woken_by
+    await world.scheduler.close()
 
 
 NODES = [make_node("a", labels={"zone": "a"}), make_node("b", labels={"zone": "b"})]

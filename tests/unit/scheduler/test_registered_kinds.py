@@ -155,6 +155,20 @@ async def test_changes_are_timed_under_kube_schedulers_names(minor: int, called:
 
 
 @in_event_loop
+async def test_changes_that_no_plugin_registered_are_not_timed() -> None:
+    plugin = Licensed("filter")
+    plugin.retry_on = (ClusterEvent(WIDGETS, ActionType.ADD),)
+    world = SchedulerWorld(make_node("a"), plugins={"filter": [(plugin, 0)]}, rules=rules_of(37))
+    labels: list[str] = []
+    timing = EventTiming(world.clock, lambda label, _: labels.append(label))
+    widgets = RegisteredKind(WIDGETS, world.queue, world.cluster.rules, timing, keeps_json=False)
+    widgets.apply(widget("w", "1", "blue"))
+    widgets.apply(widget("w", "2", "red"))
+    widgets.remove(("", "w"))
+    assert labels == [f"{WIDGETS}Add"]
+
+
+@in_event_loop
 async def test_an_event_while_the_pod_is_in_flight_counts_when_it_comes_back() -> None:
     plugin = Licensed("permit")
     world = SchedulerWorld(make_node("a"), plugins={"permit": [(plugin, 0)]}, uses_hints=True)
