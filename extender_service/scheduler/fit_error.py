@@ -63,9 +63,14 @@ def fit_error_of(
 
 
 def rejected_on_one_node(status: Status) -> FitError:
-    """Return the error for a plugin that rejected the pod after a node was chosen."""
-    blamed = _blamed([status])
-    return FitError(1, Counter(status.reasons), blamed.plugins, blamed.pending)
+    """Return the error for a plugin that rejected the pod after a node was chosen.
+
+    The plugin has no name if the pod is being deleted, and its wait in Permit ended for that. No event is worth another
+    attempt then.
+    """
+    plugins = _shared(frozenset((status.plugin,)))
+    pending = plugins if status.code == Code.PENDING else _shared(frozenset())
+    return FitError(1, Counter(status.reasons), plugins, pending)
 
 
 class _Blamed(msgspec.Struct):

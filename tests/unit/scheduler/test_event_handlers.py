@@ -72,10 +72,13 @@ async def test_a_pending_pod_enters_the_queue_once_however_often_it_is_shown() -
     assert world.where() == {"active": 1}
 
 
-@pytest.mark.parametrize(("minor", "place"), [(31, "a"), (34, "a"), (35, ""), (37, "")])
+@pytest.mark.parametrize(
+    ("minor", "place", "where"),
+    [(31, "a", {}), (34, "a", {}), (35, "", {"unschedulable": 1}), (37, "", {"unschedulable": 1})],
+)
 @in_event_loop
 async def test_a_pod_that_waits_in_permit_gives_its_place_up_as_it_is_being_deleted_from_1_35_on(
-    minor: int, place: str
+    minor: int, place: str, where: dict[str, int]
 ) -> None:
     world, pod = SchedulerWorld(make_node("a"), rules=rules_of(minor)), make_pod("waits")
     world.engine.profiles.of(whole(pod)).permit = (Doorman(None, world.handle),)
@@ -85,7 +88,7 @@ async def test_a_pod_that_waits_in_permit_gives_its_place_up_as_it_is_being_dele
     metadata = msgspec.structs.replace(pod.metadata, resource_version="2", deletion_timestamp="2026-01-01T00:00:00Z")
     world.create(msgspec.structs.replace(pod, metadata=metadata))
     await turns()
-    assert world.place_of(pod) == place
+    assert (world.place_of(pod), world.where()) == (place, where)
     await world.scheduler.abandon()
 
 
