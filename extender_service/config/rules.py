@@ -279,6 +279,8 @@ class Rules:
     binding_ends_no_nomination: bool = _since(35)
     # A failure takes the nominated node back also where no PostFilter plugin runs.
     failure_takes_nomination_back: bool = _since(35)
+    # The failure of a pod that was made again meanwhile, under the same name, has no event.
+    failures_of_remade_pods_unreported: bool = _since(36)
 
     # Metrics.
 

@@ -391,6 +391,8 @@ class Scheduler:
         if latest is None or pod_uid(latest) != pod_uid(pod):  # it is gone, perhaps made again, or on a node after all
             self._queue.done(pod_uid(pod))
             self._queue.nominator.remove(pod)
+            if latest is not None and self._rules.failures_of_remade_pods_unreported:
+                return
         else:
             info.pod = latest
             self._queue.add_unschedulable_if_not_present(info, self._queue.scheduling_cycle if cycle is None else cycle)

@@ -82,6 +82,7 @@ NO_EXAMPLE: Mapping[str, Sequence[str]] = {
         "deletion_frees_place",
         "binding_ends_no_nomination",
         "failure_takes_nomination_back",
+        "failures_of_remade_pods_unreported",
     ),
     "metrics": (
         "cache_size_renamed",

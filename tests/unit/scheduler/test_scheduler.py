@@ -231,6 +231,23 @@ async def test_the_failure_of_a_pod_that_was_made_again_leaves_the_new_pod_alone
     assert world.api.named("bind") == ["p"]
 
 
+@pytest.mark.parametrize(("minor", "notes"), [(35, ["FailedScheduling"]), (36, []), (37, [])])
+@in_event_loop
+async def test_the_failure_of_a_pod_that_was_made_again_has_no_event_from_1_36_on(minor: int, notes: list[str]) -> None:
+    world = SchedulerWorld(make_node("a"), rules=rules_of(minor))
+    world.api.slow, world.api.gate = {"p"}, asyncio.Event()
+    world.api.errors["bind", "p"] = [ApiError(ApiStatus(409, "Conflict", "another UID"))]
+    world.create(make_pod("p"))
+    world.attempt()
+    await turns()  # its binding is under way
+    world.delete(make_pod("p"))
+    world.create(make_pod("p", uid="another"))
+    world.api.gate.set()
+    await world.scheduler.close()
+    assert world.notes(make_pod("p")) == notes
+    assert world.where() == {"active": 1}
+
+
 @in_event_loop
 async def test_a_pod_whose_binding_was_applied_though_its_answer_was_lost_is_not_tried_again() -> None:
     world, pod = SchedulerWorld(make_node("a")), make_pod("p")
