@@ -89,8 +89,8 @@ class ClusterEvent(NamedTuple):
         return self.resource in (WILD_CARD, resource) or (self.resource == POD and resource in KINDS_OF_PODS)
 
 
-# Every change of a kind that the scheduler watches of itself (UnrollWildCardResource). v1.31.1's kinds of dynamic
-# resource allocation are left out: as that is off by default, their events never come.
+# Every change of a kind that the scheduler watches of itself (UnrollWildCardResource). ResourceClaims and DeviceClasses
+# are left out: before v1.34, their events do not come by default, and no plugin here judges devices.
 EVERY_CHANGE: Final = tuple(
     ClusterEvent(resource, ActionType.ALL)
     for resource in (
