@@ -1,7 +1,7 @@
 """What the watch shows reaches the cluster and the queue: which pods enter, leave and wake."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from unittest.mock import patch
 
@@ -396,7 +396,7 @@ async def test_which_changes_of_storage_classes_wake_pods(minor: int, hints: boo
         rules=rules_of(minor, {"SchedulerQueueingHints": hints}),
     )
     classes = world.handlers.handler(STORAGE_CLASSES, StorageStore(world.cluster, StorageClass))
-    changes = {
+    changes: Mapping[str, Callable[[], None]] = {
         "early is added": lambda: classes.apply(make_class("early", mode="Immediate")),
         "late is added": lambda: classes.apply(make_class("late")),
         "late is deleted": lambda: classes.remove(("", "late")),
