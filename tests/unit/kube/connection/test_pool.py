@@ -120,8 +120,7 @@ def test_the_connection_that_was_given_back_last_is_used_first_and_those_left_id
     run(test)
 
 
-@pytest.mark.alone  # beside others, answers are not quick
-def test_many_requests_that_are_answered_quickly_share_a_few_connections() -> None:
+def test_many_requests_of_which_none_hangs_share_as_many_connections_as_keep_a_server_busy() -> None:
     async def test(world: World) -> None:
         async with asyncio.TaskGroup() as requests:
             for _ in range(500):
