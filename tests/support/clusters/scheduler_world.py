@@ -54,7 +54,8 @@ WALL_SECONDS = 1_800_000_000.0  # 2027-01-15T08:00:00Z
 
 class Api:
     """The API server's part: it keeps pods, and what was written in which order. Writes wait for `gate` while it is
-    closed, and raise what `errors` has for them, by verb and name of the pod."""
+    closed, and raise what `errors` has for them, by verb and name of the pod; or what the API server answers where no
+    pod has the name and the UID. Of what is refused, nothing is kept."""
 
     def __init__(self) -> None:
         self.pods: dict[tuple[str, str], Pod] = {}
@@ -68,24 +69,29 @@ class Api:
         return self.pods.get((namespace, name))
 
     async def get_pod_json(self, namespace: str, name: str) -> bytes:
-        pod = self.pods.get((namespace, name))
-        if pod is None:
-            raise ApiError(ApiStatus(404, "NotFound", f'pods "{name}" not found'))
-        return msgspec.json.encode(pod)
+        return msgspec.json.encode(self._existing(namespace, name))
 
     async def bind_pod(self, namespace: str, name: str, uid: str, node_name: str) -> None:
-        await self._write("bind", name, node_name)
-        pod = self.pods.get((namespace, name))
-        if pod is None:
-            raise ApiError(ApiStatus(404, "NotFound", f'pods "{name}" not found'))
+        await self._pass("bind", name)
+        pod = self._existing(namespace, name)
+        _require_uid(pod, uid)
+        if pod.spec.node_name:
+            raise _conflict(f'pod {name} is already assigned to node "{pod.spec.node_name}"')
         self.pods[namespace, name] = on_node(pod, node_name)
+        self.written.append(("bind", name, (uid, node_name)))
 
     async def patch_pod_status(self, namespace: str, name: str, patch: Mapping[str, Any]) -> None:
-        await self._write("patch", name, patch)
+        await self._pass("patch", name)
+        pod = self._existing(namespace, name)
+        if patch["metadata"]["uid"] != pod.metadata.uid:
+            raise ApiError(ApiStatus(422, "Invalid", "metadata.uid: Invalid value: field is immutable"))
+        self.written.append(("patch", name, patch))
 
     async def delete_pod(self, namespace: str, name: str, uid: str) -> None:
-        await self._write("delete", name, uid)
-        self.pods.pop((namespace, name), None)
+        await self._pass("delete", name)
+        _require_uid(self._existing(namespace, name), uid)
+        del self.pods[namespace, name]
+        self.written.append(("delete", name, uid))
 
     async def write_volume(self, volume: PersistentVolume) -> PersistentVolume:
         raise AssertionError("no pod of these tests has a volume")
@@ -94,16 +100,30 @@ class Api:
         raise AssertionError("no pod of these tests has a volume")
 
     def named(self, verb: str) -> list[str]:
-        """The pods that a verb was called for, in this order."""
+        """The pods that were written by a verb, in this order."""
         return [name for written, name, _ in self.written if written == verb]
 
-    async def _write(self, verb: str, name: str, what: Any) -> None:
+    async def _pass(self, verb: str, name: str) -> None:
         if name in self.slow:
             await self.gate.wait()
         errors = self.errors.get((verb, name))
         if errors:
             raise errors.pop(0)
-        self.written.append((verb, name, what))
+
+    def _existing(self, namespace: str, name: str) -> Pod:
+        pod = self.pods.get((namespace, name))
+        if pod is None:
+            raise ApiError(ApiStatus(404, "NotFound", f'pods "{name}" not found'))
+        return pod
+
+
+def _require_uid(pod: Pod, uid: str) -> None:
+    if pod_uid(pod) != uid:
+        raise _conflict(f"Precondition failed: UID in precondition: {uid}, UID in object meta: {pod_uid(pod)}")
+
+
+def _conflict(why: str) -> ApiError:
+    return ApiError(ApiStatus(409, "Conflict", why))
 
 
 class SchedulerWorld:

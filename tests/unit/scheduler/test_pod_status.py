@@ -87,7 +87,7 @@ async def test_a_pod_is_expected_on_its_node_before_it_waits_from_1_35_on(
 async def test_a_pod_whose_binding_does_not_wait_is_not_nominated_and_plugins_without_work_are_left_out() -> None:
     world, waits = waiting(37, "nowhere")
     await world.scheduler.close()
-    assert (world.api.written, waits.pre_bound) == ([("bind", "p", "a")], [])
+    assert (world.api.written, waits.pre_bound) == ([("bind", "p", ("uid-of-p", "a"))], [])
 
 
 @in_event_loop

@@ -83,7 +83,7 @@ async def test_a_pod_is_bound_and_users_see_it() -> None:
     world.attempt()
     assert world.place_of(pod) == "a"
     await world.scheduler.close()
-    assert world.api.written == [("bind", "p", "a")]
+    assert world.api.written == [("bind", "p", ("uid-of-p", "a"))]
     [event] = world.events
     assert (event.reason, event.note) == ("Scheduled", "Successfully assigned default/p to a")
     assert event.controller == "default-scheduler"  # the pod's profile
