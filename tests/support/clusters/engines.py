@@ -69,7 +69,7 @@ class Bound(PostBind):
 class EngineOnTwoNodes:
     """Nodes a and b of 4 CPUs each, the default plugins and `steps`, and an API server that knows some pods."""
 
-    def __init__(self, *pods: Pod, confirm_seconds: float = 30.0, rules: Rules = DEFAULT_RULES) -> None:
+    def __init__(self, *pods: Pod, rules: Rules = DEFAULT_RULES) -> None:
         self.cluster = Cluster(rules)
         self.api = Pods()
         self.handle = handle = Handle(self.cluster, self.api)
@@ -80,7 +80,7 @@ class EngineOnTwoNodes:
         profile.permit += (self.steps,)
         profile.pre_bind += (self.steps,)
         self.waiting_pods = handle.waiting_pods
-        self.engine = Engine(self.cluster, Profiles(profiles), self.api, confirm_seconds=confirm_seconds)
+        self.engine = Engine(self.cluster, Profiles(profiles), self.api)
         for name in ("a", "b"):
             self.cluster.apply_node(make_node(name))
         for pod in pods:

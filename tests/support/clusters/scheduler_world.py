@@ -43,7 +43,6 @@ from extender_service.scheduler.pod_lister import PodLister
 from extender_service.scheduler.pod_resource_metrics import PodResourceMetrics
 from extender_service.scheduler.scheduler import Scheduler
 from extender_service.scheduler.time_limit import TimeLimit
-from extender_service.scheduling.binder import CONFIRM_SECONDS
 from extender_service.scheduling.engine import Engine
 from tests.support.clock import Clock
 from tests.support.objects import watched
@@ -143,7 +142,6 @@ class SchedulerWorld:
         extenders: Callable[[NodeTable, PodJson], Extenders] = lambda table, pod_json: NO_EXTENDERS,
         metrics: AttemptMetrics = UNCOUNTED,
         rules: Rules = DEFAULT_RULES,
-        confirm_seconds: float = CONFIRM_SECONDS,
         decision_seconds: float = math.inf,
     ) -> None:
         if uses_hints:
@@ -176,7 +174,6 @@ class SchedulerWorld:
             self.cluster,
             profiles,
             self.api,
-            confirm_seconds=confirm_seconds,
             nominated_for=nominations(self.cluster, self.queue),
             bind_elsewhere=made.bind if made else None,
         )

@@ -29,12 +29,14 @@ from extender_service.kube.types.core import (
 )
 from extender_service.scheduler.failure_reports import MOST_REPORTS_AT_ONCE
 from extender_service.scheduler.look_budget import MOST_LOOKS_A_TURN
+from extender_service.scheduling.binder import CONFIRM_SECONDS
 from extender_service.scheduling.binding_cycle import BindingCycle
 from tests.support.clusters.queue_worlds import NODE_ADD
 from tests.support.clusters.scheduler_world import SchedulerWorld, turns
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_node, make_pod
 from tests.support.stub_plugins import Stub
+from tests.support.virtual_time import in_virtual_time
 
 CPU: ResourceList = {"cpu": "4"}
 SMALL: ResourceList = {"cpu": "1", "pods": "10"}
@@ -719,11 +721,11 @@ async def test_a_pod_whose_binding_and_reading_fail_is_not_lost(
         assert (world.where(), world.place_of(pod), world.notes(pod)) == ({"backoff": 1}, "", ["FailedScheduling"])
 
 
-@in_event_loop
+@in_virtual_time
 async def test_a_pod_whose_binding_a_restored_backup_takes_back_is_queued_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    world = SchedulerWorld(make_node("a", SMALL), confirm_seconds=0.01)
+    world = SchedulerWorld(make_node("a", SMALL))
     pod, other = (make_pod(name, requests={"cpu": "1"}) for name in "pq")
     world.create(pod)
     world.attempt()
@@ -732,7 +734,7 @@ async def test_a_pod_whose_binding_a_restored_backup_takes_back_is_queued_again(
     world.attempt()
     assert world.where() == {"unschedulable": 1}
     world.api.pods["default", "p"] = pod  # the watch has not shown the binding by then
-    await asyncio.sleep(0.05)
+    await asyncio.sleep(CONFIRM_SECONDS + 1)
     assert world.place_of(pod) == ""
     assert world.where() == {"active": 1, "backoff": 1}
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [
@@ -740,11 +742,11 @@ async def test_a_pod_whose_binding_a_restored_backup_takes_back_is_queued_again(
     ]
 
 
-@in_event_loop
+@in_virtual_time
 async def test_a_pod_that_has_ended_before_the_watch_shows_its_binding_leaves_its_room_to_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    world = SchedulerWorld(make_node("a", SMALL), confirm_seconds=0.01)
+    world = SchedulerWorld(make_node("a", SMALL))
     pod, other = (make_pod(name, requests={"cpu": "1"}) for name in "pq")
     world.create(pod)
     world.attempt()
@@ -752,7 +754,7 @@ async def test_a_pod_that_has_ended_before_the_watch_shows_its_binding_leaves_it
     world.create(other)
     world.attempt()
     world.api.pods["default", "p"] = make_pod("p", "a", phase="Succeeded")
-    await asyncio.sleep(0.05)
+    await asyncio.sleep(CONFIRM_SECONDS + 1)
     assert world.place_of(pod) == ""
     assert world.where() == {"backoff": 1}
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []

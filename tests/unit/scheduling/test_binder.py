@@ -9,7 +9,8 @@ import pytest
 from extender_service.cluster.state.placements import Placement
 from extender_service.kube.api_errors import UnreachableError
 from extender_service.kube.types.pods import pod_uid
-from extender_service.scheduling.binder import BindError
+from extender_service.scheduling.binder import CONFIRM_SECONDS, BindError
+from tests.support import virtual_time
 from tests.support.clusters.engines import Bound, EngineOnTwoNodes
 from tests.support.clusters.extender_world import Hold
 from tests.support.objects import make_pod
@@ -109,11 +110,11 @@ def test_on_closing_bindings_may_finish_and_those_that_take_longer_are_undone() 
         bindings = [asyncio.create_task(world.engine.bind(world.engine.place(pod, "a"))) for pod in (WEB, waiting)]
         for step in ("bind", "permit"):
             await world.reached(step)
-        asyncio.get_running_loop().call_later(0.01, hold.go_on.set)
-        await world.engine.binder.close(0.1)
+        asyncio.get_running_loop().call_later(10, hold.go_on.set)
+        await world.engine.binder.close(20)
         return [str(outcome) for outcome in await asyncio.gather(*bindings, return_exceptions=True)]
 
-    assert asyncio.run(close()) == ["None", "binding default/permit to a: extender-service was stopped"]
+    assert virtual_time.run(close()) == ["None", "binding default/permit to a: extender-service was stopped"]
     assert world.cpu_milli("a") == 1000
 
 
@@ -157,10 +158,9 @@ def _tried_again(world: EngineOnTwoNodes) -> None:
 @pytest.mark.parametrize("then", [_shown, _shown_and_deleted, _read, _tried_again])
 @pytest.mark.parametrize("finds_out", [False, True])
 def test_post_bind_runs_once_where_the_answer_to_a_binding_was_lost(
-    then: Callable[[EngineOnTwoNodes], None], finds_out: bool, monkeypatch: pytest.MonkeyPatch
+    then: Callable[[EngineOnTwoNodes], None], finds_out: bool
 ) -> None:
-    monkeypatch.setattr("extender_service.scheduling.binder.RETRY_SECONDS", 0.01)
-    world = EngineOnTwoNodes(WEB, confirm_seconds=0.01)
+    world = EngineOnTwoNodes(WEB)
     world.api.bind_errors, world.api.read_errors = [LOST], [LOST]
     (profile,) = world.engine.profiles
     profile.post_bind += (bound := Bound(None, world.handle),)
@@ -173,12 +173,12 @@ def test_post_bind_runs_once_where_the_answer_to_a_binding_was_lost(
         then(world)
         if finds_out:
             assert await binder.find_out(placement)
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(CONFIRM_SECONDS + 1)
         if then is _read:
             _shown(world)
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(CONFIRM_SECONDS + 1)
 
-    asyncio.run(bind())
+    virtual_time.run(bind())
     assert bound.pods == ["web on a"]
 
 

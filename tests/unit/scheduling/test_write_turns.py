@@ -6,17 +6,17 @@ from collections import Counter
 import pytest
 
 from extender_service.scheduling import write_turns
-from extender_service.scheduling.write_turns import MOST_HANGING, MOST_HANGING_IN_NAMESPACE, Turn, WriteTurns
+from extender_service.scheduling.write_turns import (
+    HANG_SECONDS,
+    MOST_HANGING,
+    MOST_HANGING_IN_NAMESPACE,
+    Turn,
+    WriteTurns,
+)
 from tests.support.clusters.scheduler_world import turns
-from tests.support.event_loop import in_event_loop
+from tests.support.virtual_time import in_virtual_time
 
-HANG = 0.02
 MOST = 4
-
-
-@pytest.fixture(autouse=True)
-def _hangs_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(write_turns, "HANG_SECONDS", HANG)
 
 
 class Writing:
@@ -53,7 +53,7 @@ class Writing:
             await self._gates[namespace].wait()
 
 
-@in_event_loop
+@in_virtual_time
 async def test_few_write_at_once_and_namespaces_take_turns() -> None:
     writing = Writing()
     await writing.add("many", 10)
@@ -65,13 +65,13 @@ async def test_few_write_at_once_and_namespaces_take_turns() -> None:
     assert writing.begun[MOST:] == ["many", "few", "many", "few", "many", "many", "many", "many"]
 
 
-@in_event_loop
+@in_virtual_time
 async def test_writes_that_hang_hold_up_no_other_namespace_and_only_so_many_of_one_are_under_way() -> None:
     writing = Writing()
     await writing.add("broken", 100)
     await writing.add("good", 100)
     writing.answer("good")
-    await asyncio.sleep(10 * HANG)
+    await asyncio.sleep(10 * HANG_SECONDS)
     count = Counter(writing.begun)
     assert count["good"] == 100
     assert MOST_HANGING_IN_NAMESPACE <= count["broken"] < MOST_HANGING_IN_NAMESPACE + MOST
@@ -81,19 +81,19 @@ async def test_writes_that_hang_hold_up_no_other_namespace_and_only_so_many_of_o
     assert not writing.turns.is_held_up("broken")
 
 
-@in_event_loop
+@in_virtual_time
 async def test_a_wait_at_the_rate_limit_is_no_hanging() -> None:
     writing = Writing()
-    writing.held_back_seconds = 10 * HANG
+    writing.held_back_seconds = 10 * HANG_SECONDS
     await writing.add("slow", 2 * MOST)
-    await asyncio.sleep(5 * HANG)
+    await asyncio.sleep(5 * HANG_SECONDS)
     assert len(writing.begun) == MOST
-    await asyncio.sleep(8 * HANG)
+    await asyncio.sleep(8 * HANG_SECONDS)
     assert len(writing.begun) == 2 * MOST
     await writing.end()
 
 
-@in_event_loop
+@in_virtual_time
 async def test_all_namespaces_together_have_a_bounded_number_of_hanging_writes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -102,15 +102,15 @@ async def test_all_namespaces_together_have_a_bounded_number_of_hanging_writes(
     writing = Writing()
     for number in range(30):
         await writing.add(f"broken{number}")
-    await asyncio.sleep(10 * HANG)
+    await asyncio.sleep(10 * HANG_SECONDS)
     assert len(writing.begun) == 6 + MOST
     writing.answer("broken0")
-    await asyncio.sleep(5 * HANG)
+    await asyncio.sleep(5 * HANG_SECONDS)
     assert len(writing.begun) == 6 + MOST + 1  # one that kept its turn hangs now, too
     await writing.end()
 
 
-@in_event_loop
+@in_virtual_time
 async def test_a_write_that_is_cancelled_leaves_its_turn_to_others() -> None:
     writing = Writing()
     await writing.add("a", 3 * MOST)
@@ -122,7 +122,7 @@ async def test_a_write_that_is_cancelled_leaves_its_turn_to_others() -> None:
     assert len(writing.begun) == 3 * MOST - 2
 
 
-@in_event_loop
+@in_virtual_time
 async def test_a_turn_that_comes_as_its_task_is_cancelled_is_not_lost() -> None:
     writing = Writing()
     await writing.add("a", MOST)
@@ -135,7 +135,7 @@ async def test_a_turn_that_comes_as_its_task_is_cancelled_is_not_lost() -> None:
     assert writing.begun == ["a"] * MOST
 
 
-@in_event_loop
+@in_virtual_time
 async def test_what_does_not_use_its_turn_leaves_it_to_the_next() -> None:
     writing = Writing()
     await writing.add("a", MOST)

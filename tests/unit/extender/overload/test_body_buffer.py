@@ -4,8 +4,8 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from extender_service.extender.overload import body_buffer
 from extender_service.extender.overload.body_buffer import BodyBuffer
+from tests.support import virtual_time
 
 SIZE = 2 << 20
 
@@ -89,19 +89,18 @@ def test_memory_that_is_small_or_very_large_is_not_kept(size: int) -> None:
     in_loop(test)
 
 
-def test_memory_is_not_kept_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(body_buffer, "_KEPT_SECONDS", 0.05)
-
-    async def run() -> None:
+def test_memory_is_not_kept_for_long() -> None:
+    async def test() -> None:
         room = BodyBuffer()
         given_back(room)
-        await asyncio.sleep(0.03)
+        await asyncio.sleep(3)
         kept = given_back(room)
-        await asyncio.sleep(0.03)
+        await asyncio.sleep(3)
         taken = room.take(SIZE)
         assert id(taken) == kept
         room.give_back(taken)
-        await asyncio.sleep(0.1)
+        del taken  # memory that is still needed is not kept at all
+        await asyncio.sleep(6)
         assert room.take(SIZE) == b""
 
-    asyncio.run(run())
+    virtual_time.run(test())
