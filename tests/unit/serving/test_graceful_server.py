@@ -117,11 +117,12 @@ def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 def test_for_the_delay_all_are_answered_and_told_to_connect_anew() -> None:
     async def calls() -> None:
-        async with stopping(delay_seconds=1.0) as world:
+        async with stopping(delay_seconds=2.0) as world:
             known, idle = await world.connect(), await world.connect()
             assert [await known.call(), await known.call(), await idle.call()] == ["kept", "kept", "kept"]
             world.stop()
-            await asyncio.sleep(0.3)
+            while not world.server.should_exit:
+                await asyncio.sleep(0.01)
             newcomer = await world.connect()
             assert [await newcomer.call(), await known.call()] == ["last", "last"]
             assert [await newcomer.answer(), await known.answer()] == ["closed", "closed"]

@@ -296,6 +296,9 @@ def test_the_right_to_bind_is_asked_about_once_all_is_listed_and_after_a_403(cod
             server.refusal = {"kind": "Status", "code": code, "reason": "", "message": "no"}
             with pytest.raises(ApiError):
                 await api_server.bind_pod("default", "web", "u", "a")
+            async with asyncio.timeout(10):
+                while len(namespaces) < asked:
+                    await asyncio.sleep(0.01)
             await asyncio.sleep(0.1)
             following.cancel()
         assert namespaces == [""] * asked
