@@ -21,9 +21,13 @@ _LATER_FEATURES: Final = ("same-names",)
 # - bursts: ReplicaSets have tens of pods
 # - crowds: many pods have a gate, which opens soon, as that of a quota
 # - hopeless: many pods fit nowhere, and soon go
-EXTRAS: Final = ("bursts", "crowds", "hopeless")
+# - batches: Jobs have tens of small pods, which come at once
+EXTRAS: Final = ("bursts", "crowds", "hopeless", "batches")
+# The same, and what no seed draws either, as it takes long: a pool of a hundred nodes that are alike.
+POOL: Final = "pool"
 # What settings of programs bring with them: many pods name the second profile; and users of a plugin write its objects.
 _OF_SETTINGS: Final = ("moods", "profiles")
+_BY_NAME: Final = (*FEATURES, *_LATER_FEATURES, *EXTRAS, POOL, *_OF_SETTINGS)
 _LEAST_NODES: Final = 5
 _MOST_NODES: Final = 50
 _MOST_PODS: Final = 200
@@ -52,7 +56,7 @@ def draw_draft(random: Random, wanted: frozenset[str] = frozenset()) -> Draft:
     return replace(
         draft,
         actors=draft.actors | wanted.intersection(ACTORS),
-        features=draft.features | later | wanted.intersection((*FEATURES, *_LATER_FEATURES, *EXTRAS, *_OF_SETTINGS)),
+        features=draft.features | later | wanted.intersection(_BY_NAME),
     )
 
 

@@ -14,8 +14,8 @@ from tests.worlds.actors.restarting import RestartingActor
 from tests.worlds.actors.second_scheduler import NAME as SECOND_SCHEDULER
 from tests.worlds.actors.second_scheduler import SecondScheduler
 from tests.worlds.api_server.server import ApiServer
-from tests.worlds.clusters.draft import Draft, draw_draft
-from tests.worlds.clusters.nodes import draw_node
+from tests.worlds.clusters.draft import POOL, Draft, draw_draft
+from tests.worlds.clusters.nodes import draw_node, draw_pool
 from tests.worlds.clusters.pods import PRIORITIES, TEAM, TEAM_LABELS, draw_pod, draw_template
 from tests.worlds.clusters.storage import draw_claim, local_volume, storage_classes
 from tests.worlds.clusters.users import PODS, Users, Wanted
@@ -42,8 +42,10 @@ _WORKLOADS: Final = {
 }
 _DRIVERS: Final = "/apis/storage.k8s.io/v1/csidrivers"
 _MOST_DAEMONS: Final = 2
-# With bursts, a ReplicaSet has so many times as many pods.
+# With bursts, a ReplicaSet has so many times as many pods, and with batches, some Jobs.
 _BURST: Final = 4
+_BATCH: Final = 5
+_BATCHES: Final = 0.3
 # What fits nowhere, and how long its users wait for it.
 _HOPELESS: Final = (
     {"containers": [{"name": "main", "image": "image-0:1", "resources": {"requests": {"cpu": "100"}}}]},
@@ -90,6 +92,8 @@ class Inhabitants:
         self._nodes = [
             draw_node(f"node-{number}", self.draft, self._random(f"node-{number}")) for number in range(nodes)
         ]
+        if POOL in self.draft.features:
+            self._nodes += draw_pool(self.draft, self._random(POOL))
 
     def start(self) -> None:
         """Begin."""
@@ -192,6 +196,8 @@ class Inhabitants:
             spec.setdefault("schedulerName", BATCH_SCHEDULER)
         if kind == "set" and "bursts" in features:
             value["spec"]["replicas"] *= _BURST
+        if kind == "job" and "batches" in features and random.random() < _BATCHES:
+            _make_batch(value["spec"], random)
         # The second scheduler knows only the simple rules.
         if kind != "pod" or spec.get("schedulerName") == SECOND_SCHEDULER or not self._parts.has(name, at):
             return
@@ -251,6 +257,14 @@ class Inhabitants:
         template = {**template, "metadata": {"labels": labels}}
         spec = {"selector": {"matchLabels": {"owner": name}}, "template": template, **spec}
         return _WORKLOADS[kind], {"metadata": {"name": name}, "spec": spec}
+
+
+def _make_batch(job: Object, random: Random) -> None:
+    """Let a Job have tens of pods, all at once; most are small, so that one of them changes little on a large node."""
+    job["completions"] = job["parallelism"] = job["completions"] * _BATCH
+    if random.random() < 0.7:
+        for container in job["template"]["spec"]["containers"]:
+            container["resources"] = {"requests": {"cpu": "20m", "memory": "16Mi"}}
 
 
 def _start_provisioner(client: ActorClient) -> None:

@@ -11,6 +11,8 @@ Object = dict[str, Any]
 ZONE: Final = "topology.kubernetes.io/zone"
 GPU: Final = "example.com/gpu"
 DEDICATED: Final = {"key": "example.com/dedicated", "value": "batch", "effect": "NoSchedule"}
+# More than kube-scheduler looks at in any case.
+_POOL_NODES: Final = (97, 110)
 
 
 def draw_node(name: str, draft: Draft, random: Random) -> Object:
@@ -35,3 +37,15 @@ def draw_node(name: str, draft: Draft, random: Random) -> Object:
     if "volume-limits" in draft.features:
         node["metadata"]["annotations"] = {VOLUME_LIMIT: str(random.randint(1, 4))}
     return node
+
+
+def draw_pool(draft: Draft, random: Random) -> list[Object]:
+    """Draw the nodes of a pool, which are alike, as those of a cloud are that one autoscaler adds."""
+    drawn = draw_node("pool", draft, random)
+    return [_in_pool(drawn, f"pool-{number}") for number in range(random.randint(*_POOL_NODES))]
+
+
+def _in_pool(drawn: Object, name: str) -> Object:
+    metadata = drawn["metadata"]
+    labels = {**metadata["labels"], "kubernetes.io/hostname": name}
+    return {**drawn, "metadata": {**metadata, "name": name, "labels": labels}, "spec": {}}
