@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from extender_service.config.release import OLDEST_MINOR
+from tests.worlds.actors.client import ActorClient
 from tests.worlds.api_server.kinds import PODS
 from tests.worlds.api_server.messages import Request, Response
 from tests.worlds.clusters.draft import draw_counts
@@ -20,9 +21,11 @@ from tests.worlds.faults.surroundings import Surroundings
 from tests.worlds.invariants.ledger import PLUGIN
 from tests.worlds.invariants.what_must_hold import WhatMustHold
 from tests.worlds.parts import Parts
+from tests.worlds.settings.cancelling_extender import CancellingExtender
 from tests.worlds.settings.moody import let_moods
 from tests.worlds.settings.odd_extender import OddExtender
 from tests.worlds.settings.onlookers import Onlookers
+from tests.worlds.settings.other_callers import OtherCaller
 from tests.worlds.settings.program_settings import ProgramSettings
 from tests.worlds.simulation.clocks import MachineClocks
 from tests.worlds.simulation.process import Process
@@ -70,6 +73,11 @@ class Scenario:
     until: float | None = None
 
     @property
+    def settings(self) -> frozenset[str]:
+        """Return what is wanted, without what makes no sense: in other modes, `serve` binds and reserves anyway."""
+        return self.wanted if self.mode == "beside" else self.wanted - {"bindings"}
+
+    @property
     def busy_seconds(self) -> float:
         """Return for how long pods come, and faults."""
         if self.has_others:
@@ -95,7 +103,7 @@ class ScheduledCluster:
         self.api_servers = ApiServers(self.world, _API_SERVER, "10.0.0.1", clocks, count, scenario.minor)
         self.model = self.api_servers.model
         self.service: Process | None = None
-        self._settings = ProgramSettings(self.world, scenario.wanted, scenario.minor)
+        self._settings = ProgramSettings(self.world, scenario.settings, scenario.minor)
         base = Path(__file__).parent / "counted.yaml"
         if scenario.mode is not None:
             mode = ("replace", "--preemption", "service") if scenario.mode == "preempting" else (scenario.mode,)
@@ -104,8 +112,7 @@ class ScheduledCluster:
             base = Path(__file__).parent / f"extended-{scenario.mode}.yaml"
         self._config = (*PLUGIN, *self._settings.scheduler_arguments(base))
         self.replicas = [self._replica(number) for number in range(scenario.replicas)]
-        if "odd-extender" in scenario.wanted:
-            OddExtender(self.world, scenario.busy_seconds)
+        self._add_strangers()
         let_moods(self.world, scenario.busy_seconds)
         programs = [*self.replicas, *([] if self.service is None else [self.service])]
         self._onlookers = Onlookers(self.world, programs)
@@ -152,6 +159,17 @@ class ScheduledCluster:
             self._onlookers.start()
         carry_out(self.faults, ALL_KINDS, self._surroundings)
         self.world.run(60.0 * scenario.minutes if scenario.until is None else scenario.until)
+
+    def _add_strangers(self) -> None:
+        """Add the extenders of others, and who else asks `serve`, as far as they are wanted."""
+        scenario, world, busy = self.scenario, self.world, self.scenario.busy_seconds
+        if "odd-extender" in scenario.wanted:
+            OddExtender(world, busy)
+        if "cancels" in scenario.wanted:
+            CancellingExtender(world, ActorClient(world, list(self.api_servers.servers.values()), "quota"), busy)
+        if "callers" in scenario.wanted and self.service is not None:
+            preempts = scenario.mode != "preempting"
+            OtherCaller(world, self.model.etcd, _SERVICE_ADDRESS, busy, preempts=preempts).start()
 
     def pods(self) -> list[Object]:
         """Return the pods as they are now."""

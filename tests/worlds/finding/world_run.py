@@ -1,6 +1,7 @@
 """One world, run from its scenario: what came of it."""
 
 import hashlib
+import logging
 import time
 import traceback
 from collections.abc import Callable
@@ -43,8 +44,9 @@ def run_world(
     started = time.perf_counter()
     cluster = ScheduledCluster(scenario)
     before(cluster)
+    level = logging.DEBUG if "verbose" in scenario.wanted else logging.INFO
     try:
-        with traced_logs(cluster.world.trace, cluster.world.who):
+        with traced_logs(cluster.world.trace, cluster.world.who, level):
             cluster.run()
             violations = cluster.problems()
     except Exception:  # a part of the world that is none of the product's programs

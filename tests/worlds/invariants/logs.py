@@ -29,6 +29,7 @@ _EXPECTED: Final = (
     (r"WARNING hanging up on calls that have not finished", "`serve` ends while it is asked"),
     (r"WARNING cannot evaluate the nominated node", "an extender does not answer"),
     (rf"(WARNING|ERROR) .*{BAD_MOOD}", "a user's plugin of the world fails"),
+    (r"ERROR reach_for must return a Reach ", "so does a user's plugin of the world"),
     (r"WARNING the cache differs: ", "people ask for a comparison, and the watch is behind the list"),
     (r"WARNING cannot compare the cache with the API server", "it does not answer"),
     (r"WARNING a kind of a plugin's retry_on cannot be listed", "the API server does not answer"),

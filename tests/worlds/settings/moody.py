@@ -183,7 +183,7 @@ class Moody(PreEnqueue, Reserve, Permit, PreBind, Bind, PostBind):
         return True
 
 
-def _moods_here() -> tuple[Moods, str]:
+def moods_here() -> tuple[Moods, str]:
     """Return the moods of the running world, and the name of the running program."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, SimulatedLoop)
@@ -197,7 +197,7 @@ class OldestFirst(QueueSort):
 
     def __init__(self, args: None, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._moods, program = _moods_here()
+        self._moods, program = moods_here()
         self._random = self._moods.random(f"{program} about the order")
 
     def less(self, first: QueuedPod, second: QueuedPod) -> bool:
@@ -215,7 +215,7 @@ class Fussy(PreFilter, Filter, PreScore, Score):
 
     def __init__(self, args: None, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._moods, program = _moods_here()
+        self._moods, program = moods_here()
         self._random = self._moods.random(f"{program} about nodes")
 
     def reach_for(self, state: CycleState, pod: Pod) -> Reach:

@@ -5,7 +5,7 @@ A scenario names some of the SETTINGS; what each of them comes to is drawn from 
 
 import os
 import weakref
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -15,6 +15,7 @@ import yaml
 
 from extender_service.config.known_gates import known_gates
 from tests.worlds.clusters.draft import EXTRAS
+from tests.worlds.settings.cancelling_extender import URL as CANCELLING_URL
 from tests.worlds.settings.odd_extender import URL
 from tests.worlds.simulation.world import World
 
@@ -27,6 +28,9 @@ BATCH_SCHEDULER: Final = "batch-scheduler"
 _GATES: Final = ("SchedulerQueueingHints", "SchedulerPopFromBackoffQ", "SchedulerAsyncPreemption")
 # Settings that are a user's plugin, and its class.
 _PLUGINS: Final = {"fussy": "Fussy", "moods": "Moody", "order": "OldestFirst"}
+# The same of plugins that are made in other modules beside this one: several, or one of `serve`.
+_FICKLE: Final = ("FickleNearby", "FickleAnywhere")
+_VAGUE: Final = "Vague"
 _NOBODY: Final = "http://10.0.0.9:8888"
 
 
@@ -64,6 +68,12 @@ def _odd_extender(config: Object, random: Random) -> None:
     config.setdefault("extenders", []).append({**odd, **_some_verbs(random)})
 
 
+def _cancels(config: Object, random: Random) -> None:
+    """Ask an extender, too, that cancels some pods which it is asked about."""
+    cancelling = {"urlPrefix": CANCELLING_URL, "httpTimeout": "2s", "nodeCacheCapable": True, "weight": 1}
+    config.setdefault("extenders", []).append({**cancelling, "filterVerb": "filter", "prioritizeVerb": "prioritize"})
+
+
 def _some_verbs(random: Random) -> Object:
     verbs = random.sample(("filter", "prioritize", "preempt"), random.randint(1, 3))
     return {f"{verb}Verb": verb for verb in verbs} | {"weight": 1}
@@ -92,6 +102,31 @@ def _moods(config: Object, random: Random) -> None:
         profile["plugins"]["bind"] = {"disabled": [{"name": "*"}], "enabled": binders}
 
 
+def _fickle(config: Object, random: Random) -> None:
+    for name in random.choice((_FICKLE, _FICKLE, _FICKLE[:1], _FICKLE[1:])):
+        _enabled(name)(config, random)
+
+
+def _vague(config: Object, random: Random) -> None:
+    """Let the plugin filter before all others, which would refuse the same nodes: it is named twice for that."""
+    _enabled(_VAGUE)(config, random)
+    for profile in config["profiles"]:
+        profile["plugins"].setdefault("filter", {})["enabled"] = [{"name": _VAGUE}]
+
+
+def _bind_by_service(config: Object, _: Random) -> None:
+    """Leave bindings to `serve`, which decides beside the plugins of the scheduler."""
+    for extender in config["extenders"]:
+        extender["bindVerb"] = "bind"
+
+
+def _reserve_nothing(config: Object, _: Random) -> None:
+    """Do nothing for a pod between its decision and its binding: the scheduler that asks has done all of it."""
+    for profile in config["profiles"]:
+        without = {point: {"disabled": [{"name": "*"}]} for point in ("reserve", "permit", "preBind", "postBind")}
+        profile["plugins"] |= without
+
+
 def _enabled(name: str) -> Callable[[Object, Random], None]:
     def enable(config: Object, _: Random) -> None:
         for profile in config["profiles"]:
@@ -100,29 +135,42 @@ def _enabled(name: str) -> Callable[[Object, Random], None]:
     return enable
 
 
-# In this order: each changes what the ones before have made.
-_CHANGES: Final[dict[str, Callable[[Object, Random], None]]] = {
+_Changes = Mapping[str, Callable[[Object, Random], None]]
+# Of the configuration of `schedule`, in this order: each changes what the ones before have made.
+_CHANGES: Final[_Changes] = {
     "backoff": _backoff,
+    "bindings": _bind_by_service,
     "extenders": _extenders,
     "lost-extender": _lost_extender,
     "odd-extender": _odd_extender,
+    "cancels": _cancels,
     "profiles": _profiles,
     "sampling": _sampling,
     "order": _order,
     "fussy": _enabled(_PLUGINS["fussy"]),
     "moods": _moods,
+    "fickle": _fickle,
 }
+# And of that of `serve`.
+_CHANGES_OF_SERVICE: Final[_Changes] = {"bindings": _reserve_nothing, "profiles": _profiles, "vague": _vague}
 # Beside these changes of the configuration:
+# - callers: another scheduler asks `serve`, about pods of its own
+# - deadlines: attempts have little time, which fickle plugins use up at times
 # - flushes: pods that wait for an event are tried again after less than five minutes
 # - gates: some feature gates are off that are on by default
 # - looks: people ask programs for a dump by SIGUSR2, and metrics are read
-SETTINGS: Final = (*_CHANGES, "flushes", "gates", "looks")
+# - verbose: programs log what they log with -v 4
+_OTHERS: Final = ("callers", "deadlines", "flushes", "gates", "looks", "verbose")
+SETTINGS: Final = (*dict.fromkeys((*_CHANGES, *_CHANGES_OF_SERVICE, *_OTHERS)),)
+# What came later is drawn behind all else, so that a seed still draws what it drew before.
+_LATER: Final = ("batches", "bindings", "callers", "cancels", "deadlines", "fickle", "vague", "verbose")
 
 
 def draw_wanted(random: Random) -> frozenset[str]:
     """Draw some of the settings, and of the features that no cluster has by itself (swarm testing)."""
     rate = random.choice((0.1, 0.3, 0.6))
-    return frozenset(name for name in (*SETTINGS, *EXTRAS) if random.random() < rate)
+    names = sorted((*SETTINGS, *EXTRAS), key=_LATER.__contains__)
+    return frozenset(name for name in names if random.random() < rate)
 
 
 class ProgramSettings:
@@ -136,18 +184,19 @@ class ProgramSettings:
 
     def scheduler_arguments(self, base: Path) -> tuple[str, ...]:
         """Return options of `schedule`, with a configuration that is made from the one in a file."""
-        return ("--config", str(self._changed(base, self._settings)), *self._options())
+        return ("--config", str(self._changed(base, _CHANGES)), *self._options())
 
     def service_arguments(self, base: Path) -> tuple[str, ...]:
         """Return the same of `serve`, which has the profiles that pods name."""
-        return ("--config", str(self._changed(base, self._settings.intersection(("profiles",)))))
+        plugin = ("--plugin", f"tests.worlds.settings.vague:{_VAGUE}") if "vague" in self._settings else ()
+        return ("--config", str(self._changed(base, _CHANGES_OF_SERVICE)), *plugin)
 
-    def _changed(self, base: Path, settings: Collection[str]) -> Path:
-        if not settings:
+    def _changed(self, base: Path, changes: _Changes) -> Path:
+        if not self._settings.intersection(changes):
             return base
         config = yaml.safe_load(base.read_text())
-        for name, change in _CHANGES.items():
-            if name in settings:
+        for name, change in changes.items():
+            if name in self._settings:
                 change(config, self._random(name))
         return self._in_memory(base.name, msgspec.json.encode(config))
 
@@ -161,6 +210,10 @@ class ProgramSettings:
     def _options(self) -> Iterator[str]:
         for name in sorted(self._settings.intersection(_PLUGINS)):
             yield from ("--plugin", f"tests.worlds.settings.moody:{_PLUGINS[name]}")
+        for name in _FICKLE if "fickle" in self._settings else ():
+            yield from ("--plugin", f"tests.worlds.settings.fickle:{name}")
+        if "deadlines" in self._settings:
+            yield from ("--decision-timeout", self._random("deadlines").choice(("20ms", "80ms", "300ms")))
         if "flushes" in self._settings:
             seconds = self._random("flushes").choice((20, 60, 150))
             yield from ("--pod-max-in-unschedulable-pods-duration", f"{seconds}s")

@@ -185,6 +185,10 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         """Keep the process from running for so long, from now on."""
         self._busy_until = max(self._busy_until, self._timeline.now + seconds)
 
+    def compute(self, seconds: float) -> None:
+        """Let the callback that runs just now take so much longer: its next looks at a clock show that."""
+        self._looks_seconds += seconds
+
     def signal(self, number: int) -> bool:
         """Send a signal; return False if no handler is there, so that it ends the process."""
         handle = self._signals.get(number)
