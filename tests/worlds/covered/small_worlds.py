@@ -36,8 +36,9 @@ _CALM = (
     Theme("", wanted="bursts deadlines fickle pod-affinity replica-sets spread"),
 )
 _NOT_CALM = frozenset(("cancels", "lost-extender", "odd-extender", "sampling"))
-# Worlds with many nodes take long.
-_POOL_RATE = 0.04
+# Worlds with many nodes take long, so they have fewer pods.
+_POOL_RATE = 0.03
+_PODS, _PODS_IN_POOL = 100, 40
 
 
 class Measurement(Protocol):
@@ -94,7 +95,7 @@ def small_world(seed: int) -> Scenario:
         minutes=10.0,
         replicas=random.choice((1, 2, 2, 2)),
         nodes=5,
-        pods=100,
+        pods=_PODS_IN_POOL if POOL in wanted else _PODS,
         has_others=True,
         wanted=wanted.union(theme.wanted.split()),
         has_faults=not is_calm,
