@@ -18,14 +18,19 @@ from tests.worlds.clusters.inhabitants import Inhabitants
 from tests.worlds.faults.kinds import ALL_KINDS
 from tests.worlds.faults.plan import FaultKind, Plan, carry_out, draw_plan
 from tests.worlds.faults.surroundings import Surroundings
+from tests.worlds.invariants.leaders import LEASE
 from tests.worlds.invariants.ledger import PLUGIN
 from tests.worlds.invariants.what_must_hold import WhatMustHold
 from tests.worlds.parts import Parts
+from tests.worlds.settings.binding_settings import LEADER_LEASE, PROBES
 from tests.worlds.settings.cancelling_extender import CancellingExtender
+from tests.worlds.settings.late_extender import LateExtender
 from tests.worlds.settings.moody import let_moods
 from tests.worlds.settings.odd_extender import OddExtender
 from tests.worlds.settings.onlookers import Onlookers
 from tests.worlds.settings.other_callers import OtherCaller
+from tests.worlds.settings.preparing import let_prepare
+from tests.worlds.settings.probes import Probes
 from tests.worlds.settings.program_settings import ProgramSettings
 from tests.worlds.simulation.clocks import MachineClocks
 from tests.worlds.simulation.process import Process
@@ -89,6 +94,16 @@ class Scenario:
         """Return for how long all may settle then."""
         return 60.0 * self.minutes - self.busy_seconds
 
+    @property
+    def service_binds(self) -> bool:
+        """Return whether `serve` is asked to bind pods, instead of the replicas."""
+        return self.mode in ("replace", "preempting")
+
+    @property
+    def is_pair(self) -> bool:
+        """Return whether `serve` works only while the replica on its machine, the only one, leads."""
+        return LEADER_LEASE in self.wanted and self.service_binds and self.replicas == 1
+
 
 class ScheduledCluster:
     """A cluster that replicas of `schedule` schedule. `run` runs it to its end. `faults` is the plan of its faults."""
@@ -106,16 +121,14 @@ class ScheduledCluster:
         self._settings = ProgramSettings(self.world, scenario.settings, scenario.minor)
         base = Path(__file__).parent / "counted.yaml"
         if scenario.mode is not None:
-            mode = ("replace", "--preemption", "service") if scenario.mode == "preempting" else (scenario.mode,)
-            arguments = ("--mode", *mode, *PLUGIN, *self._settings.service_arguments(base))
-            self.service = service(self.world, "service", self.api_servers.url, _SERVICE_ADDRESS, *arguments)
+            self.service = self._service(base, scenario.mode)
             base = Path(__file__).parent / f"extended-{scenario.mode}.yaml"
-        self._config = (*PLUGIN, *self._settings.scheduler_arguments(base))
+        self._config = (*PLUGIN, *self._settings.scheduler_arguments(base, binds=not scenario.service_binds))
         self.replicas = [self._replica(number) for number in range(scenario.replicas)]
-        self._add_strangers()
-        let_moods(self.world, scenario.busy_seconds)
+        self._set_up_others()
         programs = [*self.replicas, *([] if self.service is None else [self.service])]
         self._onlookers = Onlookers(self.world, programs)
+        self._probes = Probes(self.world, programs)
         self._surroundings = Surroundings(
             self.world, {each.name: each for each in programs}, self.api_servers, self._has_machine
         )
@@ -157,19 +170,10 @@ class ScheduledCluster:
                 timeline.call_at(at, replica.start)
         if "looks" in scenario.wanted:
             self._onlookers.start()
+        if PROBES in scenario.wanted:
+            self._probes.start()
         carry_out(self.faults, ALL_KINDS, self._surroundings)
         self.world.run(60.0 * scenario.minutes if scenario.until is None else scenario.until)
-
-    def _add_strangers(self) -> None:
-        """Add the extenders of others, and who else asks `serve`, as far as they are wanted."""
-        scenario, world, busy = self.scenario, self.world, self.scenario.busy_seconds
-        if "odd-extender" in scenario.wanted:
-            OddExtender(world, busy)
-        if "cancels" in scenario.wanted:
-            CancellingExtender(world, ActorClient(world, list(self.api_servers.servers.values()), "quota"), busy)
-        if "callers" in scenario.wanted and self.service is not None:
-            preempts = scenario.mode != "preempting"
-            OtherCaller(world, self.model.etcd, _SERVICE_ADDRESS, busy, preempts=preempts).start()
 
     def pods(self) -> list[Object]:
         """Return the pods as they are now."""
@@ -187,6 +191,34 @@ class ScheduledCluster:
         """Do what the kubelet does."""
         self.world.timeline.call_later(self._random.uniform(1.0, 20.0), program.start)
 
+    def _service(self, base: Path, mode: Mode) -> Process:
+        is_pair = self.scenario.is_pair
+        words = ("replace", "--preemption", "service") if mode == "preempting" else (mode,)
+        lease = ("--leader-lease", LEASE) if is_pair else ()
+        settings = self._settings.service_arguments(base, binds=self.scenario.service_binds)
+        arguments = ("--mode", *words, *lease, *PLUGIN, *settings)
+        host_name = _replica_name(0) if is_pair else None
+        url = self.api_servers.url
+        return service(self.world, "service", url, _SERVICE_ADDRESS, *arguments, host_name=host_name)
+
+    def _set_up_others(self) -> None:
+        """Set up the extenders of other makers, who else asks `serve`, and what users' plugins do."""
+        wanted, until = self.scenario.wanted, self.scenario.busy_seconds
+        if "odd-extender" in wanted:
+            OddExtender(self.world, until)
+        if "late-extender" in wanted:
+            LateExtender(self.world, until)
+        if "cancels" in wanted:
+            CancellingExtender(
+                self.world, ActorClient(self.world, [*self.api_servers.servers.values()], "quota"), until
+            )
+        if "callers" in wanted and self.service is not None:
+            preempts = self.scenario.mode != "preempting"
+            OtherCaller(self.world, self.model.etcd, _SERVICE_ADDRESS, until, preempts=preempts).start()
+        let_moods(self.world, until)
+        has_faults = self.scenario.has_faults or self.scenario.faults is not None
+        let_prepare(self.world, until, has_faults=has_faults)
+
     def _replica(self, number: int) -> Process:
         clocks = MachineClocks(
             self.world.timeline,
@@ -194,9 +226,9 @@ class ScheduledCluster:
             skew_seconds=self._random.uniform(-30.0, 30.0),
             rate=self._random.uniform(0.999, 1.001),
         )
-        elects = "true" if self.scenario.replicas > 1 else "false"
+        elects = "true" if self.scenario.replicas > 1 or self.scenario.is_pair else "false"
         arguments = ("--leader-elect", elects, *self._config)
-        return scheduler(self.world, f"replica-{number}", self.api_servers.url, *arguments, clocks=clocks)
+        return scheduler(self.world, _replica_name(number), self.api_servers.url, *arguments, clocks=clocks)
 
     def _inhabitants(self) -> Inhabitants:
         return Inhabitants(
@@ -246,6 +278,10 @@ class ScheduledCluster:
 def _kinds(names: frozenset[str]) -> list[FaultKind]:
     """Return the kinds of faults that may be drawn: those with these names, or all if there are none."""
     return [replace(kind, is_drawn=kind.name in names) if names else kind for kind in ALL_KINDS]
+
+
+def _replica_name(number: int) -> str:
+    return f"replica-{number}"
 
 
 def _node(name: str) -> Object:

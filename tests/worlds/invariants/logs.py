@@ -52,6 +52,22 @@ _EXPECTED: Final = (
         r"WARNING failed error=binding \S+ to \S+: the pod was asked about on other nodes .*verb=bind$",
         "PreBind took longer than the replica waits, which has asked again without that node",
     ),
+    (r"WARNING failed error=no Bind plugin took the pod ", "so it is set up"),
+    (r"WARNING failed error=extender-service places no pods now: ", "the scheduler on its machine does not lead yet"),
+    (
+        r"WARNING failed error=binding \S+ to \S+: the lease has gone to another scheduler .*verb=bind$",
+        "a binding waited in Permit or PreBind when the scheduler that asked for it lost the lease",
+    ),
+    (
+        r"WARNING failed error=(running PreBind|waiting on [Pp]ermit).*: preempted( by \w+)? .*verb=bind$",
+        "a binding waited in Permit or PreBind when its pod was to make room",
+    ),
+    (r"WARNING failed error=preempted by DefaultPreemption .*verb=bind$", "the same, and PreBind was done already"),
+    (r"WARNING failed error=waiting on Permit plugin .*: its place was given up .*verb=bind$", "the pod has gone"),
+    (
+        r"WARNING failed error=pod \S+ has no place on \S+ any more, and does not fit there: .*verb=bind$",
+        "`serve` has made room there for another pod while the replica waited, such as for another extender",
+    ),
 )
 # The same, only until the last fault has been over for _SETTLES_SECONDS.
 _EXPECTED_WITH_FAULTS: Final = (

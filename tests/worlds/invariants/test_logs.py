@@ -47,6 +47,8 @@ def test_a_line_that_no_fault_explains_is_reported(observed: Observed, line: str
         'WARNING failed error=running PreBind plugin "V": binding volumes: provisioning failed for PVC "c" ms=2',
         "WARNING nodes: nothing came for 6 s; next watch in 0.0 s",
         "WARNING failed error=binding default/a to b: the pod was asked about on other nodes ms=6448.7 verb=bind",
+        'WARNING failed error=running PreBind plugin "P": preempted by DefaultPreemption ms=6.1 node=a pod=b verb=bind',
+        "WARNING failed error=extender-service places no pods now: the lease is not held ms=6.1 pod=b verb=filter",
         "ERROR preemption failed node=b pod=a ApiError('it fails (500 InternalError)')",
         "INFO cannot schedule a pod why=a text with : ERROR in it",
     ],

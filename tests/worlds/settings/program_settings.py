@@ -15,6 +15,12 @@ import yaml
 
 from extender_service.config.known_gates import known_gates
 from tests.worlds.clusters.draft import EXTRAS
+from tests.worlds.settings.binding_settings import (
+    BINDING_CHANGES,
+    BINDING_PLUGINS,
+    BINDING_PLUGINS_MODULE,
+    BINDING_SETTINGS,
+)
 from tests.worlds.settings.cancelling_extender import URL as CANCELLING_URL
 from tests.worlds.settings.odd_extender import URL
 from tests.worlds.simulation.world import World
@@ -161,16 +167,21 @@ _CHANGES_OF_SERVICE: Final[_Changes] = {"bindings": _reserve_nothing, "profiles"
 # - looks: people ask programs for a dump by SIGUSR2, and metrics are read
 # - verbose: programs log what they log with -v 4
 _OTHERS: Final = ("callers", "deadlines", "flushes", "gates", "looks", "verbose")
-SETTINGS: Final = (*dict.fromkeys((*_CHANGES, *_CHANGES_OF_SERVICE, *_OTHERS)),)
+_ELSEWHERE: Final = (*dict.fromkeys((*_CHANGES, *_CHANGES_OF_SERVICE, *_OTHERS)),)
+SETTINGS: Final = (*_ELSEWHERE, *BINDING_SETTINGS)
 # What came later is drawn behind all else, so that a seed still draws what it drew before.
 _LATER: Final = ("batches", "bindings", "callers", "cancels", "deadlines", "fickle", "vague", "verbose")
 
 
 def draw_wanted(random: Random) -> frozenset[str]:
-    """Draw some of the settings, and of the features that no cluster has by itself (swarm testing)."""
+    """Draw some of the settings, and of the features that no cluster has by itself (swarm testing).
+
+    What matters while pods are being bound came later, and is drawn behind all else, half as often.
+    """
     rate = random.choice((0.1, 0.3, 0.6))
-    names = sorted((*SETTINGS, *EXTRAS), key=_LATER.__contains__)
-    return frozenset(name for name in names if random.random() < rate)
+    names = sorted((*_ELSEWHERE, *EXTRAS), key=_LATER.__contains__)
+    drawn = [name for name in names if random.random() < rate]
+    return frozenset((*drawn, *(name for name in BINDING_SETTINGS if random.random() < rate / 2)))
 
 
 class ProgramSettings:
@@ -182,14 +193,21 @@ class ProgramSettings:
         self._settings = frozenset(settings).intersection(SETTINGS)
         self._minor = minor
 
-    def scheduler_arguments(self, base: Path) -> tuple[str, ...]:
-        """Return options of `schedule`, with a configuration that is made from the one in a file."""
-        return ("--config", str(self._changed(base, _CHANGES)), *self._options())
+    def scheduler_arguments(self, base: Path, *, binds: bool = True) -> tuple[str, ...]:
+        """Return options of `schedule`, with a configuration that is made from the one in a file.
 
-    def service_arguments(self, base: Path) -> tuple[str, ...]:
-        """Return the same of `serve`, which has the profiles that pods name."""
+        Unless it `binds`, it lacks the plugins that take part in bindings.
+        """
+        binding = {name: change for name, change in BINDING_CHANGES.items() if binds or name not in BINDING_PLUGINS}
+        config = self._changed(base, {**_CHANGES, **binding})
+        return ("--config", str(config), *self._options(), *(self._binding_plugins() if binds else ()))
+
+    def service_arguments(self, base: Path, *, binds: bool = False) -> tuple[str, ...]:
+        """Return the same of `serve`, which has the profiles that pods name, and such plugins if it `binds`."""
+        binding = {name: change for name, change in BINDING_CHANGES.items() if binds and name in BINDING_PLUGINS}
+        config = self._changed(base, {**_CHANGES_OF_SERVICE, **binding})
         plugin = ("--plugin", f"tests.worlds.settings.vague:{_VAGUE}") if "vague" in self._settings else ()
-        return ("--config", str(self._changed(base, _CHANGES_OF_SERVICE)), *plugin)
+        return ("--config", str(config), *plugin, *(self._binding_plugins() if binds else ()))
 
     def _changed(self, base: Path, changes: _Changes) -> Path:
         if not self._settings.intersection(changes):
@@ -219,6 +237,10 @@ class ProgramSettings:
             yield from ("--pod-max-in-unschedulable-pods-duration", f"{seconds}s")
         if "gates" in self._settings and (gates := [*self._gates(self._random("gates"))]):
             yield from ("--feature-gates", ",".join(gates))
+
+    def _binding_plugins(self) -> Iterator[str]:
+        for name in sorted(BINDING_PLUGINS.keys() & self._settings):
+            yield from ("--plugin", f"{BINDING_PLUGINS_MODULE}:{BINDING_PLUGINS[name]}")
 
     def _gates(self, random: Random) -> Iterator[str]:
         known = known_gates(self._minor)

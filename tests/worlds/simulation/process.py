@@ -29,14 +29,20 @@ class Process:
         name: str,
         main: Callable[[Machine], Coroutine[Any, Any, object]],
         clocks: MachineClocks | None = None,
+        *,
+        host_name: str | None = None,
     ) -> None:
-        """`main` is the program, given its machine. It begins with `start`."""
+        """`main` is the program, given its machine, which has the name of the process unless a `host_name` is given.
+
+        It begins with `start`.
+        """
         self.name = name
         self.clocks = clocks or MachineClocks(world.timeline)
         self.outcome: str | None = "not started"
         self.on_end: Callable[[], None] = lambda: None
         self._world = world
         self._main = main
+        self._host_name = host_name or name
         self.starts = 0
         self.started_at = 0.0
         self._loop: SimulatedLoop | None = None
@@ -62,7 +68,7 @@ class Process:
             wall_clock_ns=lambda: round(loop.look_at_wall() * 1e9),
             boot_clock=loop.look_at_boot_clock,
             random=random,
-            host_name=lambda: self.name,
+            host_name=lambda: self._host_name,
             listen=lambda address, *, family, backlog: cast(
                 socket.socket, self._world.network.listening_socket(loop, address)
             ),

@@ -22,9 +22,18 @@ def scheduler(
 
 
 def service(
-    world: World, name: str, api_server: str, address: str, *arguments: str, clocks: MachineClocks | None = None
+    world: World,
+    name: str,
+    api_server: str,
+    address: str,
+    *arguments: str,
+    clocks: MachineClocks | None = None,
+    host_name: str | None = None,
 ) -> Process:
-    """Return `serve` on a machine, with more arguments, at the usual port of this address. No thread watches it."""
+    """Return `serve` on a machine, with more arguments, at the usual port of this address. No thread watches it.
+
+    The machine has the name of the process unless a `host_name` is given.
+    """
     usual = (
         "serve",
         "--master",
@@ -36,4 +45,4 @@ def service(
         "0",
     )
     options = _serve_options(parser().parse_args([*usual, *arguments]))
-    return Process(world, name, partial(run_service, options), clocks)
+    return Process(world, name, partial(run_service, options), clocks, host_name=host_name)

@@ -1,0 +1,62 @@
+"""Settings that matter while pods are being bound do what they say, and all holds."""
+
+from unittest import mock
+
+import pytest
+
+from extender_service.scheduler.leader_election import LeaderElector
+from tests.worlds.faults.plan import Fault
+from tests.worlds.finding.world_run import run_world
+from tests.worlds.scenarios import Mode, Scenario
+from tests.worlds.settings.preparing import Courier, Preparing
+
+
+@pytest.mark.parametrize(
+    ("mode", "binder"),
+    [(None, "replica-0"), ("beside", "replica-0"), ("replace", "service"), ("preempting", "service")],
+)
+def test_plugins_take_part_in_bindings_where_pods_are_bound(mode: Mode | None, binder: str) -> None:
+    approve, bind = Preparing._approve, Courier.bind
+    who: set[str] = set()
+
+    def approved(self: Preparing, *arguments: object) -> None:
+        who.add(self._loop.name)
+        approve(self, *arguments)  # type: ignore[arg-type]
+
+    with (
+        mock.patch.object(Preparing, "_approve", approved),
+        mock.patch.object(Courier, "bind", autospec=True, side_effect=bind) as bindings,
+    ):
+        wanted = frozenset({"preparations", "courier"})
+        end, _ = run_world(Scenario(1, minutes=2.0, pods=30, wanted=wanted, mode=mode))
+    assert end.violations == []
+    assert end.bound == 30
+    assert who == {binder}
+    assert bindings.call_count > 30  # some pods were left to others
+
+
+def test_serve_works_only_with_the_scheduler_of_its_machine() -> None:
+    wanted = frozenset({"leader-lease", "preparations"})
+    faults = (Fault(20.0, "kill", "replica-0"),)
+    end, cluster = run_world(Scenario(1, minutes=2.0, pods=30, wanted=wanted, mode="replace", faults=faults))
+    assert end.violations == []
+    assert end.bound == 30
+    holders = [line for line in cluster.world.trace.lines if " service: INFO another holds the lease" in line]
+    assert [line.partition("holder=")[2].partition("_")[0] for line in holders] == ["", "replica-0", "replica-0"]
+
+
+def test_a_leader_that_stood_still_for_long_says_so_to_a_probe() -> None:
+    health_problem = LeaderElector.health_problem
+    problems: set[str | None] = set()
+
+    def noted(self: LeaderElector) -> str | None:
+        problem = health_problem(self)
+        problems.add(problem)
+        return problem
+
+    faults = (Fault(20.0, "freeze", "leader", 37.0),)
+    scenario = Scenario(1, minutes=2.0, replicas=2, pods=10, wanted=frozenset({"probes"}), faults=faults)
+    with mock.patch.object(LeaderElector, "health_problem", noted):
+        end, _ = run_world(scenario)
+    assert end.violations == []
+    assert problems == {None, "failed election to renew leadership on lease kube-system/kube-scheduler"}
