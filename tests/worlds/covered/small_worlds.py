@@ -5,6 +5,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import takewhile
 from random import Random
 from typing import Protocol
@@ -13,11 +14,13 @@ import msgspec
 
 from extender_service.config.release import NEWEST_MINOR, OLDEST_MINOR
 from tests.worlds.clusters.draft import POOL
+from tests.worlds.covered.binding_themes import BINDING_THEMES
 from tests.worlds.covered.state_changes import counted
 from tests.worlds.finding.forked import Limits, forked
 from tests.worlds.finding.small_worlds import NO_THEME, THEMES, Theme
 from tests.worlds.finding.world_run import run_world
 from tests.worlds.scenarios import Mode, Scenario
+from tests.worlds.settings.binding_settings import LEADER_LEASE
 from tests.worlds.settings.program_settings import draw_wanted
 
 # Half of the worlds have `schedule` alone.
@@ -27,6 +30,8 @@ _LIMIT_SECONDS = 600.0
 # runs of pods alike end where much happens between them; and where the scheduler asks extenders, or looks at some nodes
 # only, there are none. In some of these, plugins say other things of one pod of a run than of the one before.
 _THEME_RATE = 0.5
+# Some have faults that happen together while pods are being bound.
+_BINDING_RATE = 0.35
 _CALM_RATE = 0.3
 _CALM_RATE_OF_SERVE = 0.1
 _CALM = (
@@ -35,7 +40,7 @@ _CALM = (
     Theme("", wanted="batches bursts fickle jobs replica-sets spread"),
     Theme("", wanted="bursts deadlines fickle pod-affinity replica-sets spread"),
 )
-_NOT_CALM = frozenset(("cancels", "lost-extender", "odd-extender", "sampling"))
+_NOT_CALM = frozenset(("cancels", "late-extender", "lost-extender", "odd-extender", "sampling"))
 # Worlds with many nodes take long, so they have fewer pods.
 _POOL_RATE = 0.03
 _PODS, _PODS_IN_POOL = 100, 40
@@ -84,13 +89,15 @@ def small_world(seed: int) -> Scenario:
     """Return the world of a seed."""
     random = Random(f"covered world {seed}")
     theme = random.choice(THEMES) if random.random() < _THEME_RATE else NO_THEME
+    if random.random() < _BINDING_RATE:
+        theme = random.choice(BINDING_THEMES)
     wanted, mode = draw_wanted(random), _MODES[seed % len(_MODES)]
     if is_calm := random.random() < (_CALM_RATE if mode is None else _CALM_RATE_OF_SERVE):
         theme = random.choice(_CALM)
         wanted -= _NOT_CALM
     if random.random() < _POOL_RATE:
         wanted |= {POOL}
-    return Scenario(
+    scenario = Scenario(
         seed,
         minutes=10.0,
         replicas=random.choice((1, 2, 2, 2)),
@@ -104,3 +111,5 @@ def small_world(seed: int) -> Scenario:
         # Most rules that differ between releases came with one of these.
         minor=random.choice((OLDEST_MINOR, NEWEST_MINOR, random.randint(OLDEST_MINOR, NEWEST_MINOR))),
     )
+    # `serve` that works only with the scheduler on its machine works for one.
+    return replace(scenario, replicas=1) if LEADER_LEASE in scenario.wanted and scenario.service_binds else scenario
