@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import TextIO
 
@@ -15,6 +16,7 @@ class Report:
 
     def __init__(self, lines: TextIO | None) -> None:
         self._lines = lines
+        self.has_failed = False
         load = ", ".join(f"{average:.2f}" for average in os.getloadavg())
         print(f"{os.cpu_count()} cores, load {load}, Python {platform.python_version()}; times in milliseconds")
 
@@ -34,6 +36,12 @@ class Report:
         """Print the next step if the output is a terminal: a part may take minutes until its table."""
         if sys.stderr.isatty():
             print(f"\r\033[K{part}: {text} …", end="\r", file=sys.stderr, flush=True)
+
+    def failure(self, part: str, what: str, error: Exception) -> None:
+        """Print an error that the run goes on after, but fails for in the end."""
+        self.has_failed = True
+        self.note(part, f"{what}: {error!r}")
+        traceback.print_exception(error)
 
     def note(self, part: str, text: str) -> None:
         """Print a line of text between the tables."""

@@ -48,7 +48,10 @@ def parser_of(program: str, description: str | None) -> argparse.ArgumentParser:
 
 
 def run_parts(options: argparse.Namespace, parts: Sequence[Callable[[Run], None]]) -> None:
-    """Run `parts` one after the other, with the settings of `parser_of`. SIGTERM ends a run tidily, as ^C does."""
+    """Run `parts` one after the other, with the settings of `parser_of`. SIGTERM ends a run tidily, as ^C does.
+
+    Exits with status 1 if anything failed that the run went on after.
+    """
     signal.signal(signal.SIGTERM, _exit)
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
@@ -62,6 +65,8 @@ def run_parts(options: argparse.Namespace, parts: Sequence[Callable[[Run], None]
         )
         for part in parts:
             part(run)
+        if run.report.has_failed:
+            sys.exit(1)
 
 
 def _exit(number: int, _frame: FrameType | None) -> None:

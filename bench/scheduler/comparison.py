@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from bench.figures import Row, alternately
 from bench.run import NEEDS_GO, Run
-from bench.scheduler.api_servers import Site
+from bench.scheduler.api_servers import ApiServer, Site
 from bench.scheduler.choice import Choice
 from bench.scheduler.contestants import (
     CONTESTANTS,
@@ -51,9 +51,12 @@ def compare(the: Run, choice: Choice) -> None:
                 scene = make(node_count, choice.pod_count(quick=the.quick))
                 if choice.rate is not None:
                     scene = at_rate(scene, choice.rate)
-                with _site(the, server, choice.minor, scene) as site:
-                    rows = [*compared(_Series(the, choice, scene, site, title).paces())]
-                the.report.table("scheduler", f"{title}: {scene.wanted} pods", rows)
+                try:
+                    with _site(the, server, choice.minor, scene) as site:
+                        rows = [*compared(_Series(the, choice, scene, site, title).paces())]
+                        the.report.table("scheduler", f"{title}: {scene.wanted} pods", rows)
+                except Exception as error:
+                    the.report.failure("scheduler", f"{title}: no more of it is measured", error)
 
 
 def _release(choice: Choice) -> str:
@@ -94,24 +97,29 @@ class _Series:
         return dict(zip(programs, rounds, strict=True))
 
     def _pace(self, name: str) -> Pace | None:
+        """Return the pace of a program, which counts also if tidying up fails; None if it was not measured."""
+        pace: Pace | None = None
         try:
-            return self._measure(name)
+            with self.site() as server:
+                pace = self._measure(name, server)
         except Exception as error:
-            self._note(f"{name} was not measured: {error!r}")
-            self._line(name, None)
-            return None
+            if pace is None:
+                self._failure(f"{name} was not measured", error)
+                self._line(name, None)
+            else:
+                self._failure(f"{name} was measured, but the API server was not tidied up", error)
+        return pace
 
-    def _measure(self, name: str) -> Pace:
+    def _measure(self, name: str, server: ApiServer) -> Pace:
         rate = self.choice.rate
         limit_seconds = _PREEMPTING_SECONDS if self.scene.workload.preempts else MEASURED_SECONDS
         if rate is not None:
             limit_seconds += self.scene.wanted / rate
-        with self.site() as server:
-            launch = Launch(server.kubeconfig, self.the.directory, self.scene.plugins, self.choice.minor)
-            judge = Judge(server, self.scene, self.choice.minor) if name == SCHEDULE else None
-            pace = measure(server, self.scene, self._start_of(name), launch, limit_seconds)
-            self._line(name, pace)
-            return pace if judge is None else self._judged(pace, judge, launch.placements)
+        launch = Launch(server.kubeconfig, self.the.directory, self.scene.plugins, self.choice.minor)
+        judge = Judge(server, self.scene, self.choice.minor) if name == SCHEDULE else None
+        pace = measure(server, self.scene, self._start_of(name), launch, limit_seconds)
+        self._line(name, pace)
+        return pace if judge is None else self._judged(pace, judge, launch.placements)
 
     def _start_of(self, name: str) -> Start:
         if self.choice.profile is not None and name == SCHEDULE:
@@ -122,7 +130,7 @@ class _Series:
         try:
             judged, wrong = judge.judge(placements)
         except Exception as error:
-            self._note(f"the placements were not judged: {error!r}")
+            self._failure("the placements were not judged", error)
             return pace
         for why in wrong[:_SHOWN]:
             self._note(why)
@@ -133,6 +141,9 @@ class _Series:
     def _line(self, name: str, pace: Pace | None) -> None:
         [row] = compared({name: [pace]})
         self.the.report.line("scheduler", f"{self.title}: one measurement", row)
+
+    def _failure(self, what: str, error: Exception) -> None:
+        self.the.report.failure("scheduler", f"{self.title}: {what}", error)
 
     def _note(self, text: str) -> None:
         self.the.report.note("scheduler", f"{self.title}: {text}")

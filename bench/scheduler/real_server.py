@@ -4,6 +4,7 @@ import asyncio
 import os
 import threading
 import time
+from asyncio import TaskGroup
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -48,6 +49,7 @@ class RealApiServer:
         self._created_at: dict[str, float] = {}
         self._bound_at: dict[str, float] = {}
         self._counts = Counts()
+        self._watch_error: Exception | None = None
 
     @property
     def processes(self) -> Mapping[str, int]:
@@ -73,15 +75,20 @@ class RealApiServer:
         return self._counts
 
     def bound_pods(self) -> Sequence[BoundPod]:
-        """Return the pods that the watcher has seen bound so far."""
+        """Return the pods that the watcher has seen bound so far. Raises RuntimeError if it has failed."""
+        if self._watch_error is not None:
+            raise RuntimeError("the watch of pods and events has failed") from self._watch_error
         bound_at = self._bound_at.copy()  # the watcher goes on in its own thread
         return [BoundPod(self._created_at.get(name, 0.0), at) for name, at in bound_at.items()]
 
     async def watch(self) -> None:
-        """Note bindings and events until cancelled."""
-        async with KubeClient(load_credentials(self._control_plane.kubeconfig)) as client, asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._watch_pods_on_nodes(client))
-            tasks.create_task(self._watch_events(client))
+        """Note bindings and events until cancelled, or until that fails."""
+        try:
+            async with KubeClient(load_credentials(self._control_plane.kubeconfig)) as client, TaskGroup() as tasks:
+                tasks.create_task(self._watch_pods_on_nodes(client))
+                tasks.create_task(self._watch_events(client))
+        except Exception as error:  # which the thread that asks for the bound pods gets
+            self._watch_error = error
 
     async def _watch_pods_on_nodes(self, client: KubeClient) -> None:
         async for change in _changes(client, WATCHED_PODS, self._version, "spec.nodeName!="):
@@ -139,7 +146,17 @@ def real_site(directory: Path, minor: int, scene: Scene) -> Iterator[Site]:
 @contextmanager
 def _with_pods(control_plane: ControlPlane, scene: Scene) -> Iterator[RealApiServer]:
     api = control_plane.api
-    api.create(*scene.pods)
+    try:
+        api.create(*scene.pods)
+        with _watched(control_plane, scene) as server:
+            yield server
+    finally:
+        _clear(api)
+
+
+@contextmanager
+def _watched(control_plane: ControlPlane, scene: Scene) -> Iterator[RealApiServer]:
+    api = control_plane.api
     pods = api.request("GET", api.path("Pod", NAMESPACE), parameters={"limit": "1"})
     running = {pod["metadata"]["name"] for pod in scene.workload.running}
     server = RealApiServer(control_plane, pods["metadata"]["resourceVersion"], running)
@@ -153,13 +170,10 @@ def _with_pods(control_plane: ControlPlane, scene: Scene) -> Iterator[RealApiSer
         loop.call_soon_threadsafe(watching.cancel)
         thread.join()
         loop.close()
-        _clear(api)
-    if not watching.cancelled():
-        watching.result()
 
 
 def _run(loop: asyncio.AbstractEventLoop, watching: asyncio.Task[None]) -> None:
-    with suppress(Exception, asyncio.CancelledError):  # a failure is raised in the end
+    with suppress(asyncio.CancelledError):
         loop.run_until_complete(watching)
 
 

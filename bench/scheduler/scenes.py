@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from bench import workloads
 from bench.scheduler import more_workloads, unlike
 from bench.scheduler.disturbances import Disturbance, arrive, churn, replace_old_pods, wake
+from bench.scheduler.gang_plugin import PODS_OF_GANG
 from bench.workloads import PRIORITY_CLASS, Workload
 from tests.e2e.support.objects import Object
 
@@ -47,9 +48,13 @@ class Scene:
 
 
 def at_rate(scene: Scene, pods_a_second: int) -> Scene:
-    """Return the scene with one pod to bind at first. The others arrive once the scheduler has written something."""
-    first, *others = scene.workload.measured
-    workload = replace(scene.workload, measured=[first])
+    """Return the scene with one pod to bind at first, or a whole gang, as nothing is written about the first of one.
+
+    The others arrive once the scheduler has written something.
+    """
+    count = PODS_OF_GANG if scene.plugins else 1
+    first, others = scene.workload.measured[:count], scene.workload.measured[count:]
+    workload = replace(scene.workload, measured=first)
     arrivals = arrive(others, pods_a_second)
     return replace(
         scene, workload=workload, arriving=[*others, *scene.arriving], disturbances=[*scene.disturbances, arrivals]

@@ -3,7 +3,7 @@
 import io
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -33,6 +33,7 @@ class Bench:
 
     def compare(self, workload: str = "basic") -> None:
         peers, report = Peers(self._directory), Report(self._lines)
+        self.report = report
         run = Run(quick=True, rounds=1, report=report, peers=peers, directory=self._directory)
         compare(run, Choice("stub", nodes=10, workloads=[workload], programs=[STOCK, SCHEDULE]))
 
@@ -72,6 +73,38 @@ def test_an_error_fails_one_measurement_and_the_others_go_on(bench: Bench, capsy
         assert (rows[STOCK]["failed"], rows[STOCK]["bound"], rows[STOCK]["pods/s"]) == (1, 0, None)
         assert (rows[SCHEDULE]["failed"], rows[SCHEDULE]["bound"], rows[SCHEDULE]["pods/s"]) == (None, 300, 100.0)
     assert "stock was not measured: TimeoutError('it has written nothing')" in capsys.readouterr().out
+
+
+@contextmanager
+def untidy(peers: Peers, directory: Path, scene: Scene) -> Iterator[Any]:
+    @contextmanager
+    def server() -> Iterator[Any]:
+        yield SimpleNamespace(kubeconfig=Path())
+        raise TimeoutError("pods are left")
+
+    yield server
+
+
+def test_a_measurement_counts_though_tidying_up_fails(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(comparison, "stub_site", untidy)
+    bench.compare()
+    for table in ("one measurement", "300 pods"):
+        row = bench.rows(table)[SCHEDULE]
+        assert (row["failed"], row["pods/s"]) == (None, 100.0)
+    assert bench.report.has_failed
+
+
+def nowhere(peers: Peers, directory: Path, scene: Scene) -> AbstractContextManager[Any]:
+    raise OSError("no port is free")
+
+
+def test_a_server_that_does_not_start_ends_its_workload_only(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(comparison, "stub_site", nowhere)
+    bench.compare()
+    assert "basic: no more of it is measured: OSError('no port is free')" in capsys.readouterr().out
+    assert bench.report.has_failed
 
 
 def test_a_measurement_is_written_down_before_it_is_judged(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

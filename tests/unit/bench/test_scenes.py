@@ -87,9 +87,9 @@ def test_a_rolling_update_begins_with_a_quarter_of_the_new_pods() -> None:
     assert (len(scene.workload.running), len(scene.workload.measured), len(scene.arriving)) == (PODS, 10, 30)
 
 
-def test_at_a_rate_one_pod_waits_and_the_others_arrive(scene: Scene) -> None:
+def test_at_a_rate_one_pod_or_gang_waits_and_the_others_arrive(scene: Scene) -> None:
     arriving = at_rate(scene, 100)
-    assert len(arriving.workload.measured) == 1
+    assert len(arriving.workload.measured) == (10 if scene.plugins else 1)
     assert arriving.wanted == scene.wanted
     assert len(arriving.disturbances) == len(scene.disturbances) + 1
     assert sorted(pod["metadata"]["name"] for pod in all_pods(arriving)) == sorted(
