@@ -26,7 +26,7 @@ def queue_dump(queue: SchedulingQueue, now: float) -> Iterator[str]:
 def _line(entry: QueueEntry, now: float) -> str:
     info = entry.info
     parts = [f"{entry.queue}: {info.key}", f"{info.attempts} attempts", f"waiting for {now - info.queued_at:.0f} s"]
-    rejecting = sorted(info.unschedulable_plugins)
+    rejecting = sorted(name or "no plugin" for name in info.unschedulable_plugins)
     if rejecting:
         parts.append(f"rejected by {', '.join(rejecting)}")
     if info.pending_plugins:

@@ -363,8 +363,8 @@ class _Storage:
         self._kind = kind
         self._resource, self._called = _STORAGE[kind]
         self._events = reported_events(cluster.rules)
-        # Without hints, only new classes that bind late wake pods.
-        self._is_every_class_one = cluster.rules.hints_replace_checks
+        # In v1.31.1, and later without hints, a new class wakes pods only if it binds late.
+        self._may_any_new_class_help = cluster.rules.hints_replace_checks
         # v1.31.1 has no event for a class that is gone.
         self._reports_deletions = kind is not StorageClass or cluster.rules.events_named_by_action
 
@@ -395,6 +395,6 @@ class _Storage:
         return (event.label,)
 
     def _may_help(self, added: StorageObject | None) -> bool:
-        if self._is_every_class_one or not isinstance(added, StorageClass):
+        if self._may_any_new_class_help or not isinstance(added, StorageClass):
             return True
         return added.volume_binding_mode == _WAIT_FOR_FIRST_CONSUMER

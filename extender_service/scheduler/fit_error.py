@@ -65,8 +65,8 @@ def fit_error_of(
 def rejected_on_one_node(status: Status) -> FitError:
     """Return the error for a plugin that rejected the pod after a node was chosen.
 
-    The plugin has no name if the pod is being deleted, and its wait in Permit ended for that. No event is worth another
-    attempt then.
+    The plugin has no name if the pod waited in Permit and is being deleted now, or if who rejected it there gave none.
+    No event is worth another attempt then.
     """
     plugins = _shared(frozenset((status.plugin,)))
     pending = plugins if status.code == Code.PENDING else _shared(frozenset())

@@ -44,3 +44,14 @@ async def test_of_many_pods_only_some_are_listed(monkeypatch: pytest.MonkeyPatch
     lines = list(queue_dump(world.queue, world.clock()))
     assert len(lines) == 4
     assert lines[-1] == "active: 3 more pods"
+
+
+@in_event_loop
+async def test_a_rejection_that_names_no_plugin_says_so() -> None:
+    world = SchedulerWorld(make_node("a", {"cpu": "1", "pods": 9}))
+    world.create(make_pod("large", {"cpu": "2"}))
+    world.attempt_all()
+    [entry] = world.queue.entries()
+    entry.info.unschedulable_plugins = frozenset(("",))
+    [_, line] = queue_dump(world.queue, world.clock())
+    assert ", rejected by no plugin, " in line
