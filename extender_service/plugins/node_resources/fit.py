@@ -222,8 +222,8 @@ def _lacking(nodes: NodeView, dimensions: tuple[int, ...], amounts: tuple[int, .
 def _with_room_by_overflow(
     lacking: NDArray[np.bool_], nodes: NodeView, checked: Sequence[str], amounts: tuple[int, ...]
 ) -> NDArray[np.bool_]:
-    """Return the same, but where the sum of what pods request of a resource that no node offers overflows to less than
-    nothing: kube-scheduler finds room there."""
+    """Return `lacking`, as (resource, node), without the nodes where requests for a resource that no node offers add up
+    to an int64 below 0: kube-scheduler finds room there."""
     for number, resource in enumerate(checked, 1):
         if nodes.dimension(resource) == UNOFFERED and nodes.may_overflow(resource):
             lacking = lacking.copy()

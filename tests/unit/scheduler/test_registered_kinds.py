@@ -140,18 +140,23 @@ async def test_hints_see_the_object_before_and_after_each_change() -> None:
     await world.scheduler.close()
 
 
-@pytest.mark.parametrize(("minor", "called"), [(31, "Widgets"), (32, WIDGETS), (37, WIDGETS)])
-@in_event_loop
-async def test_changes_are_timed_under_kube_schedulers_names(minor: int, called: str) -> None:
-    plugins = {"filter": [(Licensed("filter"), 0)]}
-    world = SchedulerWorld(make_node("a"), plugins=plugins, rules=rules_of(minor))
+def labels_of_changes(world: SchedulerWorld) -> list[str]:
+    """Add, update and remove an object; returns the names under which that is timed."""
     labels: list[str] = []
     timing = EventTiming(world.clock, lambda label, _: labels.append(label))
     widgets = RegisteredKind(WIDGETS, world.queue, world.cluster.rules, timing, keeps_json=False)
     widgets.apply(widget("w", "1", "blue"))
     widgets.apply(widget("w", "2", "red"))
     widgets.remove(("", "w"))
-    assert labels == [f"{called}Add", f"{called}Update", f"{called}Delete"]
+    return labels
+
+
+@pytest.mark.parametrize(("minor", "called"), [(31, "Widgets"), (32, WIDGETS), (37, WIDGETS)])
+@in_event_loop
+async def test_changes_are_timed_under_kube_schedulers_names(minor: int, called: str) -> None:
+    plugins = {"filter": [(Licensed("filter"), 0)]}
+    world = SchedulerWorld(make_node("a"), plugins=plugins, rules=rules_of(minor))
+    assert labels_of_changes(world) == [f"{called}Add", f"{called}Update", f"{called}Delete"]
 
 
 @in_event_loop
@@ -159,13 +164,7 @@ async def test_changes_that_no_plugin_registered_are_not_timed() -> None:
     plugin = Licensed("filter")
     plugin.retry_on = (ClusterEvent(WIDGETS, ActionType.ADD),)
     world = SchedulerWorld(make_node("a"), plugins={"filter": [(plugin, 0)]}, rules=rules_of(37))
-    labels: list[str] = []
-    timing = EventTiming(world.clock, lambda label, _: labels.append(label))
-    widgets = RegisteredKind(WIDGETS, world.queue, world.cluster.rules, timing, keeps_json=False)
-    widgets.apply(widget("w", "1", "blue"))
-    widgets.apply(widget("w", "2", "red"))
-    widgets.remove(("", "w"))
-    assert labels == [f"{WIDGETS}Add"]
+    assert labels_of_changes(world) == [f"{WIDGETS}Add"]
 
 
 @in_event_loop

@@ -6,6 +6,7 @@ are over when those of moody.py are.
 """
 
 import asyncio
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Collection
 from typing import Final, cast
@@ -87,8 +88,9 @@ class _Fickle(PreFilter, Filter, PreScore, Score):
             scores[self._random.randrange(len(nodes))] = self._random.choice(_OUT_OF_RANGE)
         return scores
 
+    @abstractmethod
     def _scores(self, nodes: NodeView) -> NDArray[np.int64]:
-        raise NotImplementedError
+        """Return a score for each node."""
 
     def _some(self, nodes: NodeView) -> NDArray[np.bool_]:
         return np.array([self._random.random() < _SOME for _ in range(len(nodes))], np.bool_)

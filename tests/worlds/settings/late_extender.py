@@ -8,7 +8,7 @@ from tests.worlds.api_server.messages import Answer, Delayed, Request, Response
 from tests.worlds.simulation.http_face import HttpFace
 from tests.worlds.simulation.world import World
 
-_ADDRESS: Final = "10.0.0.11"
+_ADDRESS: Final = "10.0.0.12"
 _PORT: Final = 8888
 URL: Final = f"http://{_ADDRESS}:{_PORT}"
 _LATE_RATE: Final = 0.2
