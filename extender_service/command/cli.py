@@ -110,8 +110,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         elif options.command == "schedule":
             return schedule(schedule_options(options))
         else:
-            setup = Setup(options.config, options.plugin or [], rules=emulation_options(options).rules())
-            print(dump_config(setup.config) if options.action == "print" else "valid\n", end="")  # noqa: T201
+            emulation = emulation_options(options)
+            setup = Setup(options.config, options.plugin or [], rules=emulation.rules())
+            release = version_of(emulation.minor or NEWEST_MINOR)
+            print(  # noqa: T201
+                dump_config(setup.config) if options.action == "print" else f"valid for kube-scheduler {release}\n", end=""
+            )
     except StartError as error:
         print(f"{PROGRAM}: {error}", file=sys.stderr)  # noqa: T201 - there is no log yet
         return 1

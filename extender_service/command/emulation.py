@@ -73,7 +73,7 @@ def add_emulation_options(add: AddOption) -> None:
         action="append",
         metavar="MAJOR.MINOR",
         help=f"decide as kube-scheduler of this release does, {version_of(OLDEST_MINOR)} to {version_of(NEWEST_MINOR)} "
-        "(default: that of the API server; of a cluster file, the newest)",
+        "(default: that of the API server; for a cluster file and for `config`, the newest)",
     )
     add(
         "--feature-gates",

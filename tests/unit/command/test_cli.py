@@ -286,7 +286,7 @@ def test_a_wrong_value_in_the_environment_is_no_concern_of_other_commands(
     monkeypatch.setenv("EXTENDER_SERVICE_PORT", "http")
     assert cli.main(["version"]) == 0
     assert cli.main(["config", "check"]) == 0
-    assert capsys.readouterr().out.endswith("valid\n")
+    assert capsys.readouterr().out.endswith("valid for kube-scheduler 1.37\n")
 
 
 def test_the_version_names_the_release_of_kubernetes_too(capsys: pytest.CaptureFixture[str]) -> None:
@@ -330,7 +330,9 @@ def test_a_configuration_is_checked_and_printed(tmp_path: Path, capsys: pytest.C
     path = tmp_path / "config.yaml"
     path.write_text("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
     assert cli.main(["config", "check", f"--config={path}"]) == 0
-    assert capsys.readouterr().out == "valid\n"
+    assert capsys.readouterr().out == "valid for kube-scheduler 1.37\n"
+    assert cli.main(["config", "check", f"--config={path}", "--emulated-version=1.32"]) == 0
+    assert capsys.readouterr().out == "valid for kube-scheduler 1.32\n"
     assert cli.main(["config", "print", f"--config={path}"]) == 0
     assert "schedulerName: default-scheduler" in capsys.readouterr().out
     path.write_text("kind: Deployment\n")
