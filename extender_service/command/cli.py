@@ -112,10 +112,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             emulation = emulation_options(options)
             setup = Setup(options.config, options.plugin or [], rules=emulation.rules())
-            release = version_of(emulation.minor or NEWEST_MINOR)
-            print(  # noqa: T201
-                dump_config(setup.config) if options.action == "print" else f"valid for kube-scheduler {release}\n", end=""
-            )
+            valid = f"valid for kube-scheduler {version_of(emulation.minor or NEWEST_MINOR)}\n"
+            print(dump_config(setup.config) if options.action == "print" else valid, end="")  # noqa: T201
     except StartError as error:
         print(f"{PROGRAM}: {error}", file=sys.stderr)  # noqa: T201 - there is no log yet
         return 1
