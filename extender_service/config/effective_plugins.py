@@ -120,7 +120,9 @@ def _check(point: str, plugins: PluginSet, points_of: PointsOf, path: str) -> It
     seen: set[str] = set()
     for index, plugin in enumerate(plugins.enabled):
         here = f"{path}.{point}.enabled[{index}]"
-        if plugin.name in points_of and point not in points_of[plugin.name]:
+        if plugin.name in points_of and point in _POINTS_OF_GROUPS:
+            yield Problem(here, _OF_GROUPS)
+        elif plugin.name in points_of and point not in points_of[plugin.name]:
             yield Problem(here, f'plugin "{plugin.name}" does not extend {_interface(point)} plugin')
         elif plugin.name in seen:
             yield Problem(here, f'plugin "{plugin.name}" already registered as "{_interface(point)}"')

@@ -91,14 +91,35 @@ def test_plugins_of_groups_of_pods_are_refused_with_the_reason() -> None:
     points_of = points_in(rules)
     text = (
         f"{TYPE}profiles: [{{plugins: {{multiPoint: {{enabled: [{{name: GangScheduling}}]}}, "
-        "placementScore: {enabled: [{name: PodGroupPodsCount}, {name: NodeName}]}}}]\n"
+        "placementScore: {enabled: [{name: PodGroupPodsCount}]}}}]\n"
     )
     with pytest.raises(ConfigError) as caught:
         effective_profiles(parse_config(text, ARGS_TYPES, rules), points_of)
     assert [problem.message for problem in caught.value.problems] == [
         "not supported: this program does not schedule groups of pods, remove the plugin",
         "not supported: this program does not schedule groups of pods, remove the plugin",
-        'plugin "NodeName" does not extend PlacementScorePlugin plugin',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("minor", "point", "name"),
+    [
+        (37, "podGroupPostFilter", "DefaultPreemption"),
+        (37, "podGroupPostFilter", "DynamicResources"),
+        (36, "placementScore", "NodeResourcesFit"),
+        (37, "placementGenerate", "NodeName"),
+    ],
+)
+def test_no_plugin_can_be_enabled_for_groups_of_pods(minor: int, point: str, name: str) -> None:
+    rules = rules_of(minor)
+    text = f"{TYPE}profiles: [{{plugins: {{{point}: {{enabled: [{{name: {name}}}]}}}}}}]\n"
+    with pytest.raises(ConfigError) as caught:
+        effective_profiles(parse_config(text, ARGS_TYPES, rules), points_in(rules))
+    assert [str(problem) for problem in caught.value.problems] == [
+        (
+            f"profiles[0].plugins.{point}.enabled[0]: "
+            "not supported: this program does not schedule groups of pods, remove the plugin"
+        )
     ]
 
 
