@@ -160,8 +160,11 @@ def _pre_filter_code(found: PreFilterOutcome) -> Code:
 
 
 @extension_point("PreFilter", _pre_filter_code)
-def run_pre_filter(profile: Profile, state: CycleState, pod: Pod) -> PreFilterOutcome:
-    """Run PreFilter; a plugin that skips has its Filter skipped (RunPreFilterPlugins)."""
+def run_pre_filter(profile: Profile, state: CycleState, pod: Pod, *, asks_all: bool = False) -> PreFilterOutcome:
+    """Run PreFilter; a plugin that skips has its Filter skipped (RunPreFilterPlugins).
+
+    With `asks_all`, plugins are asked also after one has ruled out all nodes.
+    """
     names: set[str] | None = None
     restricting: list[str] = []
     rejection: Status | None = None
@@ -175,13 +178,13 @@ def run_pre_filter(profile: Profile, state: CycleState, pod: Pod) -> PreFilterOu
                 require_answer(plugin, "PreFilter", wrong_status(answer))
                 raise CycleError(f"{running(plugin, 'PreFilter')}: {answer.message}")
             rejection = answer.given_by(plugin.name)
-            if answer.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+            if answer.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE and not asks_all:
                 return PreFilterOutcome(rejection, None, restricting)
         elif answer is not None:
             require_answer(plugin, "PreFilter", wrong_names(answer))
             restricting.append(plugin.name)
             names = set(answer) if names is None else names & set(answer)
-            if not names:
+            if not names and not asks_all:
                 return PreFilterOutcome(_nothing_in_common(restricting), names, restricting)
     return PreFilterOutcome(rejection, names, restricting)
 

@@ -91,8 +91,8 @@ def _waits_for_devices(rules: Rules) -> bool:
 
 
 class DynamicResources(PreEnqueue, PreFilter, Filter, PostFilter, Score, Reserve, PreBind):
-    """Has nothing to say about pods without resource claims, and about none while its gate is off. Where PreFilter did
-    not reach it, Filter, PostFilter and Score fail."""
+    """Has nothing to say about pods without resource claims, and about none while its gate is off. Where its PreFilter
+    did not run, it fails at each later extension point except Unreserve."""
 
     name: ClassVar[str] = "DynamicResources"
     retry_on = ()  # it rejects no pod
@@ -124,8 +124,7 @@ class DynamicResources(PreEnqueue, PreFilter, Filter, PostFilter, Score, Reserve
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Reject no node."""
-        if _STATE not in state and self._is_on:
-            raise PluginError(_NO_STATE)
+        self._require_state(state)
         return None
 
     def post_filter(
@@ -140,12 +139,12 @@ class DynamicResources(PreEnqueue, PreFilter, Filter, PostFilter, Score, Reserve
 
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
         """Give every node the same."""
-        if _STATE not in state:
-            raise PluginError(_NO_STATE)
+        self._require_state(state)
         return np.zeros(len(nodes), np.int64)
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Reserve no devices."""
+        self._require_state(state)
         return None
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
@@ -153,8 +152,14 @@ class DynamicResources(PreEnqueue, PreFilter, Filter, PostFilter, Score, Reserve
 
     def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Skip PreBind."""
+        self._require_state(state)
         return SKIP
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Write nothing."""
+        self._require_state(state)
         return None
+
+    def _require_state(self, state: CycleState) -> None:
+        if self._is_on and _STATE not in state:
+            raise PluginError(_NO_STATE)

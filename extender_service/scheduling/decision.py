@@ -114,7 +114,8 @@ def decide(
     pod, nodes = question.pod, question.nodes.view
     if state is None:
         state = profile.new_state(pod, question.deadline)
-    found = run_pre_filter(profile, state, pod)
+    # To bind the pod where it was chosen elsewhere, each plugin needs its state, whatever others say here.
+    found = run_pre_filter(profile, state, pod, asks_all=question.chosen_elsewhere)
     if question.is_nominated and found.rejection is None:
         found = PreFilterOutcome(None, None, [])
     verdicts = run_filter(profile, state, pod, nodes, question.nodes.asked, found, nominated, question.search)

@@ -235,7 +235,7 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Assume that the claims are bound to what Filter found, or that volumes are being made for them."""
         if _CLAIMS not in state:
-            # The node was chosen elsewhere, and another plugin has refused the pod before this one was asked.
+            # The node was chosen elsewhere, and this plugin refuses the pod.
             refusal = self.pre_filter(state, pod)
             if isinstance(refusal, Status) and refusal.is_rejection:
                 return refusal

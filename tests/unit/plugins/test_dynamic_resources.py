@@ -54,6 +54,7 @@ def test_before_1_37_it_says_that_there_is_nothing_to_take_back(minor: int) -> N
 @in_event_loop
 async def test_it_lets_pods_into_the_queue_and_prepares_nothing_for_their_binding() -> None:
     state = CycleState(POD)
+    PLUGIN.pre_filter(state, POD)
     assert PLUGIN.pre_enqueue(POD) is None
     assert PLUGIN.reserve(state, POD, "a") is None
     assert PLUGIN.pre_bind_pre_flight(state, POD, "a") == SKIP
@@ -61,12 +62,17 @@ async def test_it_lets_pods_into_the_queue_and_prepares_nothing_for_their_bindin
     PLUGIN.unreserve(state, POD, "a")
 
 
-def test_while_its_gate_is_off_it_says_nothing_about_any_pod() -> None:
+@in_event_loop
+async def test_while_its_gate_is_off_it_says_nothing_about_any_pod() -> None:
     rules = rules_of(34, {"DynamicResourceAllocation": False})
     plugin = DynamicResources(None, make_handle(Cluster(rules)))
     assert plugin.pre_filter(CycleState(WITH_CLAIM), WITH_CLAIM) == SKIP
     assert plugin.filter(CycleState(WITH_CLAIM), WITH_CLAIM, NODES) is None
     assert room(CycleState(WITH_CLAIM), plugin) == (Code.UNSCHEDULABLE, ("plugin disabled",))
+    state = CycleState(WITH_CLAIM)
+    assert plugin.reserve(state, WITH_CLAIM, "a") is None
+    assert plugin.pre_bind_pre_flight(state, WITH_CLAIM, "a") == SKIP
+    assert await plugin.pre_bind(state, WITH_CLAIM, "a") is None
 
 
 def test_a_pod_with_claims_is_not_judged_here() -> None:
@@ -82,6 +88,18 @@ def test_where_another_plugin_ended_pre_filter_it_fails_as_in_kube_scheduler() -
         PLUGIN.score(state, POD, NODES)
     with pytest.raises(PluginError, match="not found"):
         PLUGIN.filter(state, POD, NODES)
+
+
+@in_event_loop
+async def test_where_its_pre_filter_is_disabled_it_can_neither_reserve_nor_bind() -> None:
+    state = CycleState(POD)
+    with pytest.raises(PluginError, match="not found"):
+        PLUGIN.reserve(state, POD, "a")
+    with pytest.raises(PluginError, match="not found"):
+        PLUGIN.pre_bind_pre_flight(state, POD, "a")
+    with pytest.raises(PluginError, match="not found"):
+        await PLUGIN.pre_bind(state, POD, "a")
+    PLUGIN.unreserve(state, POD, "a")
 
 
 def test_it_runs_before_preemption_from_1_34_on() -> None:

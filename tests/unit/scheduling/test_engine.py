@@ -11,7 +11,7 @@ from msgspec import structs
 from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.config.rules import rules_of
 from extender_service.framework.guard import CycleError, OutOfTimeError
-from extender_service.framework.status import Code
+from extender_service.framework.status import Code, unresolvable
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import Pod, PodResourceClaim
 from extender_service.kube.types.pods import pod_uid
@@ -19,6 +19,7 @@ from extender_service.scheduling.binder import BindError
 from tests.support.clusters.engines import Bound, EngineOnTwoNodes
 from tests.support.clusters.extender_world import Hold
 from tests.support.objects import make_node, make_pod
+from tests.support.stub_plugins import Stub
 
 WEB = make_pod("web", requests={"cpu": "1"})
 
@@ -189,6 +190,17 @@ def test_a_decision_about_another_pod_is_not_taken() -> None:
     with pytest.raises(ValueError, match="the decision is about pod default/web, not default/db"):
         world.engine.place(make_pod("db"), "a", decision)
     assert (world.steps.reserved, len(world.cluster.placements)) == ({}, 0)
+
+
+@pytest.mark.parametrize("refusal", [unresolvable("never"), ()])
+def test_a_pod_can_be_placed_where_it_was_put_elsewhere_although_a_plugin_rules_out_all_nodes(refusal: object) -> None:
+    world = EngineOnTwoNodes(rules=rules_of(37))
+    (profile,) = world.engine.profiles
+    profile.pre_filter = (Stub("Never", pre_filter=refusal), *profile.pre_filter)
+    decision = world.engine.decide(structs.replace(world.question(WEB, "a"), chosen_elsewhere=True))
+    assert not len(decision.feasible)
+    world.engine.place(WEB, "a", decision)
+    assert (world.cpu_milli("a"), world.steps.reserved) == (1000, {pod_uid(WEB): "a"})
 
 
 def test_what_is_bound_elsewhere_meanwhile_does_not_keep_the_engine_from_deciding_ahead() -> None:

@@ -260,6 +260,30 @@ profiles: [{schedulerName: default-scheduler, plugins: {multiPoint: {enabled: [{
     assert found.node == "b"
 
 
+@pytest.mark.parametrize(
+    ("minor", "also_off", "message"),
+    [
+        (34, "", 'running Reserve plugin "DynamicResources": not found'),
+        (37, "", 'running Reserve plugin "DynamicResources": not found'),
+        (34, "reserve", 'running PreBind plugin "DynamicResources": not found'),
+        (37, "reserve", 'running PreBindPreFlight "DynamicResources": not found'),
+    ],
+)
+@in_event_loop
+async def test_a_plugin_that_needs_its_pre_filter_fails_pods_where_that_alone_is_disabled(
+    minor: int, also_off: str, message: str
+) -> None:
+    points = ["preFilter", "filter", *filter(None, [also_off])]
+    off = ", ".join(f"{point}: {{disabled: [{{name: DynamicResources}}]}}" for point in points)
+    config = f"""
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{{plugins: {{{off}}}}}]
+"""
+    [found] = await settled(Simulation([node("a"), pod("web")], config=config, rules=rules_of(minor)))
+    assert (found.node, found.reason, found.message) == ("", "SchedulerError", message)
+
+
 def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
     unknown = """
 apiVersion: kubescheduler.config.k8s.io/v1
