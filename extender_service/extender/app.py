@@ -159,7 +159,7 @@ class _Verbs:
         self._binding_args = ArgsDecoder(ExtenderBindingArgs)
 
     async def filter(self, body: Body, call: Call, observation: Observation) -> Answer:
-        _require_turn(call)
+        await _take_turn(call)
         args = self._nodes_args.decode(body)
         pod = _required_pod(args.pod, observation)
         _require_nodes(args)
@@ -179,7 +179,7 @@ class _Verbs:
         return (self._passing_names.encode(outcome.result, args.node_names or [], outcome.passing),)
 
     async def prioritize(self, body: Body, call: Call, observation: Observation) -> Answer:
-        _require_turn(call)
+        await _take_turn(call)
         args = self._nodes_args.decode(body)
         pod = _required_pod(args.pod, observation)
         _require_nodes(args)
@@ -188,7 +188,7 @@ class _Verbs:
         return (self._priorities.encode(priorities),)
 
     async def preempt(self, body: Body, call: Call, observation: Observation) -> Answer:
-        _require_turn(call)
+        await _take_turn(call)
         args = self._preemption_args.decode(body)
         pod = _required_pod(args.pod, observation)
         if len(body) > ORDINARY_BYTES:
@@ -218,9 +218,9 @@ class _Verbs:
         return (_encode(ExtenderBindingResult()),)
 
 
-def _require_turn(call: Call) -> None:
+async def _take_turn(call: Call) -> None:
     """Raise LimitError or OutOfTimeError for a call that does not need a decision any more."""
-    call.load.require_room()
+    await call.take_turn()
     require_time(call.clock, call.deadline, "waiting for its turn")
 
 

@@ -26,6 +26,7 @@ class Call:
         self._receive = receive
         self._share: BodyShare | None = None
         self._room: bytearray | None = None
+        self._is_in_work = False
 
     async def body(self) -> Body:
         """Read the whole body. Raises HungUpError, and LimitError as soon as it is too large."""
@@ -56,8 +57,17 @@ class Call:
         del whole[written:]
         return whole
 
+    async def take_turn(self) -> None:
+        """Count this call, which has arrived whole, as in work until `end`. Raises LimitError if too many are."""
+        self._is_in_work = True
+        self.load.in_work += 1
+        await self.load.require_room()
+
     def end(self) -> None:
-        """Release the memory of the body, which is not needed any more."""
+        """Release the memory of the body, which is not needed any more, and the place among the calls in work."""
+        if self._is_in_work:
+            self._is_in_work = False
+            self.load.in_work -= 1
         if self._share is not None:
             self._share.release()
         if self._room is not None:

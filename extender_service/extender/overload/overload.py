@@ -85,26 +85,27 @@ class BodyShare:
 
 
 class Load:
-    """The calls and bodies in work now. `tasks` is the server's set of the calls that have begun to arrive."""
+    """The calls and bodies in work now.
+
+    - `tasks`: the server's set of the calls whose head has arrived
+    - `in_work`: how many of them have arrived whole and have no answer yet, except bindings
+    """
 
     def __init__(self, limits: CallLimits) -> None:
         self.limits = limits
         self.tasks: Sized = ()
+        self.in_work = 0
         self.bodies_bytes = 0
         self.body_buffer = BodyBuffer()
         self.reading: dict[BodyShare, None] = {}
         self.bindings = 0
 
-    @property
-    def in_work(self) -> int:
-        """How many calls have arrived and have no answer yet, except bindings."""
-        return len(self.tasks) - len(self.reading) - self.bindings
-
-    def require_room(self) -> None:
-        """Raise LimitError if too many calls are in work to decide about this one in time."""
-        in_work = self.in_work
-        if in_work > self.limits.requests:
-            raise LimitError("requests", f"too much to do: {in_work} calls are in work (--max-requests)")
+    async def require_room(self) -> None:
+        """Raise LimitError if too many calls are in work to decide about this one, which counts itself, in time."""
+        if len(self.tasks) > self.limits.requests:
+            await asyncio.sleep(0)  # the others that have arrived count themselves, too
+        if self.in_work > self.limits.requests:
+            raise LimitError("requests", f"too much to do: {self.in_work} calls are in work (--max-requests)")
 
     @contextmanager
     def binding(self) -> Iterator[None]:

@@ -149,12 +149,12 @@ ABOUT_A = {
 DECIDING: tuple[Verb, ...] = ("filter", "prioritize", "preempt")
 
 
-def limited(verb: Verb, limits: CallLimits, tasks: int = 0) -> tuple[ExtenderWorld, int, str]:
-    """What comes of a call within these limits, while the server has so many tasks: a world, status and error."""
+def limited(verb: Verb, limits: CallLimits, others: int = 0) -> tuple[ExtenderWorld, int, str]:
+    """What comes of a call within these limits, while so many others are in work: a world, status and error."""
     world = ExtenderWorld(make_node("a"), limits=limits)
     world.cluster.apply_pod(make_pod("old", "a"))
     world.pods.put(WEB)
-    world.load.tasks = range(tasks)
+    world.load.in_work = others
     answer = asyncio.run(world.post(verb, ABOUT_A))
     body = answer.json()
     return world, answer.status_code, body.get("Error", "") if isinstance(body, dict) else ""
@@ -162,11 +162,11 @@ def limited(verb: Verb, limits: CallLimits, tasks: int = 0) -> tuple[ExtenderWor
 
 @pytest.mark.parametrize("verb", DECIDING)
 def test_one_call_too_many_is_an_error_in_the_verbs_own_form(verb: Verb) -> None:
-    world, status, error = limited(verb, CallLimits(requests=3), tasks=4)
+    world, status, error = limited(verb, CallLimits(requests=3), others=3)
     assert error == "too much to do: 4 calls are in work (--max-requests)"
     assert status == (200 if verb == "filter" else 400)
     assert world.observations[0].limit == "requests"
-    assert limited(verb, CallLimits(requests=4), tasks=4)[2] == ""
+    assert limited(verb, CallLimits(requests=4), others=3)[2] == ""
 
 
 @pytest.mark.parametrize("verb", DECIDING)
@@ -206,17 +206,16 @@ def test_one_clock_counts_from_the_arrival_of_a_call_to_its_decision() -> None:
 
 
 def test_bindings_have_a_limit_of_their_own_and_no_deadline() -> None:
-    assert limited("bind", CallLimits(requests=0, decision_seconds=-1), tasks=9)[2] == ""
+    assert limited("bind", CallLimits(requests=0, decision_seconds=-1), others=9)[2] == ""
     world, status, error = limited("bind", CallLimits(bindings=0))
     assert (status, error) == (200, "too much to do: 0 bindings are in work (--max-bindings)")
     assert world.observations[0].limit == "bindings"
 
 
 def test_bindings_that_wait_keep_no_other_call_from_its_turn() -> None:
-    world = ExtenderWorld(make_node("a"), limits=CallLimits(requests=2, bindings=1))
+    world = ExtenderWorld(make_node("a"), limits=CallLimits(requests=1, bindings=1))
     world.pods.put(WEB)
     world.pods.hold = Hold()
-    world.load.tasks = range(3)
 
     async def calls() -> None:
         binding = asyncio.create_task(world.bind(WEB, "a"))
@@ -279,6 +278,7 @@ async def listening(world: ExtenderWorld) -> AsyncIterator[int]:
     config = uvicorn.Config(world.app, http="httptools", lifespan="off", log_config=None, access_log=False)
     connections = LimitedConnections(ConnectionLimits(), Refusals(), world.clock)
     server = LimitedServer(config, connections, BrowserGuard("127.0.0.1"))
+    world.load.tasks = server.server_state.tasks
     with socket.create_server(("127.0.0.1", 0)) as listener:
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         try:
@@ -336,6 +336,53 @@ def test_the_description_is_served() -> None:
             return answer[2]
 
     assert asyncio.run(calls()) == describe()
+
+
+ABOUT_WEB = http_request("/filter", {"Pod": {"metadata": {"name": "web"}}, "NodeNames": ["a"]})
+
+
+async def connect(port: int, count: int) -> list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    return [await asyncio.open_connection("127.0.0.1", port) for _ in range(count)]
+
+
+def test_calls_whose_body_does_not_come_keep_no_other_call_from_its_turn() -> None:
+    world = ExtenderWorld(make_node("a"), limits=CallLimits(requests=1))
+
+    async def calls() -> Any:
+        async with listening(world) as port:
+            *silent, (reader, writer) = await connect(port, 4)
+            for _, without_body in silent:
+                without_body.write(ABOUT_WEB.partition(b"{")[0])
+            while len(world.load.tasks) < len(silent):
+                await asyncio.sleep(0)
+            writer.write(ABOUT_WEB)
+            answer = await read_response(reader)
+            for _, each in [*silent, (reader, writer)]:
+                each.close()
+            return answer[2]
+
+    assert asyncio.run(calls())["NodeNames"] == ["a"]
+    assert world.load.in_work == 0
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_of_calls_that_come_at_once_those_over_the_limit_fail_at_once(run: Callable[..., list[str]]) -> None:
+    world = ExtenderWorld(make_node("a"), limits=CallLimits(requests=2))
+
+    async def calls() -> list[str]:
+        async with listening(world) as port:
+            callers = await connect(port, 5)
+            for _, writer in callers:
+                writer.write(ABOUT_WEB)
+            errors = [(await read_response(reader))[2]["Error"] for reader, _ in callers]
+            for _, writer in callers:
+                writer.close()
+            return errors
+
+    errors = run(calls())
+    assert sum("(--max-requests)" in error for error in errors) == 3
+    assert errors.count("") == 2
+    assert world.load.in_work == 0
 
 
 class Slow(Filter):
