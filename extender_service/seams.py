@@ -42,7 +42,9 @@ RANDOM = Random()  # noqa: S311 - it balances load and takes samples; no secret 
 class Listen(Protocol):
     """Opens a socket that listens, like socket.create_server."""
 
-    def __call__(self, address: tuple[str, int], *, family: int, backlog: int) -> socket.socket:
+    def __call__(
+        self, address: tuple[str, int], *, family: int, backlog: int, dualstack_ipv6: bool = False
+    ) -> socket.socket:
         """Raise OSError if the address cannot be had."""
 
 

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
+from extender_service.command.listening_socket import listen
 from extender_service.command.options import ServeOptions
 from extender_service.command.start_error import StartError
 from extender_service.seams import THIS_MACHINE, Listen, Machine
@@ -130,12 +131,11 @@ def _is_loopback(listener: socket.socket) -> bool:
 
 
 def _listen(
-    listen: Listen, address: str, port: int, option: str, address_option: str = "--bind-address"
+    open_socket: Listen, address: str, port: int, option: str, address_option: str = "--bind-address"
 ) -> socket.socket:
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
     where = f"{_host(address)}:{port}"
     try:
-        return listen((address, port), family=family, backlog=1024)
+        return listen(open_socket, address, port)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise StartError(

@@ -205,7 +205,7 @@ def _add_serving_options(add: AddOption) -> None:
         type=address,
         default="0.0.0.0",  # noqa: S104 - kube-scheduler's; every path but health needs authorization
         metavar="ADDRESS",
-        help="the address to serve HTTPS on (default: 0.0.0.0)",
+        help="the address to serve HTTPS on; 0.0.0.0 or :: for all, of both IP families (default: 0.0.0.0)",
     )
     add(
         "--secure-port",

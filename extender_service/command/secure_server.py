@@ -17,6 +17,7 @@ from typing import Any, Self
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
+from extender_service.command.listening_socket import listen
 from extender_service.command.schedule_options import (
     AuthenticationOptions,
     AuthorizationOptions,
@@ -331,10 +332,9 @@ def _in_memory(content: bytes) -> Path:
 
 
 def _listen(options: SecureServingOptions) -> socket.socket:
-    family = socket.AF_INET6 if ":" in options.bind_address else socket.AF_INET
-    address = (options.bind_address, options.port)
+    open_socket = partial(socket.create_server, reuse_port=options.shares_port)
     try:
-        return socket.create_server(address, family=family, reuse_port=options.shares_port)
+        return listen(open_socket, options.bind_address, options.port)
     except OSError as error:
         where = f"{options.bind_address}:{options.port}"
         raise StartError(f"--bind-address, --secure-port: cannot listen on {where}: {error.strerror}") from error

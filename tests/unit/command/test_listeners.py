@@ -115,7 +115,9 @@ def test_probes_may_come_from_elsewhere_though_calls_may_not() -> None:
     with Listeners(serve_options([], healthz_bind_address="0.0.0.0", healthz_port=0)) as listeners:
         assert listeners.probes is not None
         assert listeners.is_loopback
-        assert listeners.probes.getsockname()[0] == "0.0.0.0"
+        port = listeners.probes.getsockname()[1]
+        for address in ("127.0.0.1", "::1"):
+            socket.create_connection((address, port)).close()
         assert listeners.urls["probes_url"].startswith("http://0.0.0.0:")
 
 

@@ -62,6 +62,14 @@ def test_a_file_of_authorities_that_vouches_for_nobody_is_refused(
     assert problem in error
 
 
+def test_by_default_it_listens_on_all_addresses_of_both_ip_families() -> None:
+    port = free_port()
+    options = schedule_options(cli.parser().parse_args(["schedule", f"--secure-port={port}"]))
+    with SecureListener(options, THIS_MACHINE):
+        for address in ("127.0.0.1", "::1"):
+            socket.create_connection((address, port)).close()
+
+
 CONFIGURED, PUBLISHED = trustme.CA(), trustme.CA()
 COMMENTS = {"UTF-8": b"# \xc3\xa9\n", "Latin-1": b"# \xe9\n"}
 # A proxy that names this user may do everything, as may a client whose certificate has this group.
