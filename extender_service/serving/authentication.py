@@ -80,14 +80,8 @@ class Authenticator:
         name = _first(values, known.username)
         if not name:
             return None
-        groups = tuple(value for header in known.group for value in values.get(header, ()))
-        extra = {
-            unquote(header.removeprefix(prefix)): tuple(found)
-            for prefix in known.extra_prefixes
-            for header, found in values.items()
-            if header.startswith(prefix)
-        }
-        return UserInfo(name, _first(values, known.uid), groups, tuple(extra.items()))
+        groups = tuple(value for header in known.group for value in values.get(header, ()) if value)
+        return UserInfo(name, _first(values, known.uid), groups, _extra(values, known.extra_prefixes))
 
     def _of_certificate(self, certificate: PeerCertificate) -> UserInfo | None:
         if not certificate.is_of(self.authorities.clients) or not certificate.common_name:
@@ -121,6 +115,16 @@ def _by_name(headers: Sequence[tuple[str, str]]) -> Mapping[str, list[str]]:
 def _first(values: Mapping[str, Sequence[str]], headers: Sequence[str]) -> str:
     """Return the value of the first header that has one."""
     return next((values[header][0] for header in headers if values.get(header, [""])[0]), "")
+
+
+def _extra(values: Mapping[str, Sequence[str]], prefixes: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return the keys that follow a prefix, with their values. Headers may write one key in several ways."""
+    extra: dict[str, list[str]] = {}
+    for prefix in prefixes:
+        for header, found in values.items():
+            if header.startswith(prefix):
+                extra.setdefault(unquote(header.removeprefix(prefix)), []).extend(found)
+    return tuple((key, tuple(found)) for key, found in extra.items())
 
 
 def _as_authenticated(user: UserInfo) -> UserInfo:

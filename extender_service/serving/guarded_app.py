@@ -32,7 +32,8 @@ def require_authorization(
 async def _refusal(
     scope: Scope, authenticator: Authenticator, authorizer: Authorizer, refusals: Refusals
 ) -> Response | None:
-    headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
+    # UTF-8, as a proxy writes names of users; what is not becomes U+FFFD, as in the JSON that Go writes.
+    headers = [(name.decode(errors="replace"), value.decode(errors="replace")) for name, value in scope["headers"]]
     verb, path = scope["method"].lower(), scope["path"]
     try:
         user = await authenticator.authenticate(headers, peer_certificate(scope.get(TLS_CONNECTION)))

@@ -103,6 +103,21 @@ def test_a_proxy_names_the_user_in_headers() -> None:
     assert user == UserInfo("ann", groups=("ops", "dev", "system:authenticated"), extra=(("acme/team", ("blue",)),))
 
 
+def test_a_proxy_names_no_group_by_an_empty_header() -> None:
+    headers = [("x-remote-user", "ann"), ("x-remote-group", ""), ("x-remote-group", "ops")]
+    assert Gate().user(*headers, certificate=of(PROXY_CA)).groups == ("ops", "system:authenticated")
+
+
+def test_a_proxy_may_write_the_key_of_an_extra_in_several_ways() -> None:
+    headers = [
+        ("x-remote-user", "ann"),
+        ("x-remote-extra-acme%2fteam", "blue"),
+        ("x-remote-extra-acm%65%2fteam", "red"),
+        ("x-remote-extra-acme%2fteam", "green"),
+    ]
+    assert Gate().user(*headers, certificate=of(PROXY_CA)).extra == (("acme/team", ("blue", "green", "red")),)
+
+
 def test_a_proxy_gives_the_uid_only_in_headers_that_are_configured() -> None:
     headers = [("x-remote-user", "ann"), ("x-remote-uid", "7"), ("x-other-uid", "8"), ("x-empty-uid", "")]
     for names, uid in ((), ""), (("x-empty-uid", "x-remote-uid", "x-other-uid"), "7"):

@@ -5,9 +5,11 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
-from extender_service.serving.authentication import Authenticator
+from extender_service.serving import guarded_app
+from extender_service.serving.authentication import Authenticator, ClientAuthorities
 from extender_service.serving.authorization import Access, Authorizer, ReviewError
 from extender_service.serving.guarded_app import require_authorization
+from extender_service.serving.peer_certificates import PeerCertificate
 from extender_service.serving.refusals import Refusals
 from extender_service.serving.users import UserInfo
 from tests.support.clock import Clock
@@ -53,3 +55,34 @@ def test_a_flood_of_strangers_does_not_fill_the_log(
         asyncio.run(main())
     assert caplog.messages == [line]
     assert refusals.counts[reason] == 50
+
+
+def test_the_api_server_is_asked_about_the_user_whom_a_proxy_names_in_utf_8(monkeypatch: pytest.MonkeyPatch) -> None:
+    proxy = PeerCertificate("front-proxy", (), frozenset([b"proxies"]))
+    monkeypatch.setattr(guarded_app, "peer_certificate", lambda _: proxy)
+    clock = Clock()
+    authenticator = Authenticator(None, cache_seconds=10, clock=clock)
+    authenticator.authorities = ClientAuthorities(proxies=frozenset([b"proxies"]))
+    reviewed: list[UserInfo] = []
+
+    async def review(user: UserInfo, _verb: str, _path: str) -> Access:
+        reviewed.append(user)
+        return Access(allowed=True)
+
+    authorizer = Authorizer(review, open_paths=[], allowed_seconds=10, denied_seconds=10, clock=clock)
+    app = require_authorization(Starlette(), authenticator, authorizer, Refusals(clock))
+    headers = [
+        (b"X-Remote-User", "jürgen".encode()),
+        (b"X-Remote-Group", "größe".encode()),
+        (b"X-Remote-Group", "größe".encode("latin-1")),
+        (b"X-Remote-Extra-Ort", "Köln".encode()),
+    ]
+
+    async def main() -> None:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="https://a.test") as client:
+            await client.get("/metrics", headers=headers)
+
+    asyncio.run(main())
+    groups = ("größe", "gr\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}e", "system:authenticated")
+    assert reviewed == [UserInfo("jürgen", groups=groups, extra=(("ort", ("Köln",)),))]
