@@ -270,8 +270,12 @@ async def _review_token(client: KubeClient, token: str) -> UserInfo | None:
             status = await review_token(client, token)
     except (KubeError, CredentialsError, TimeoutError) as error:
         raise UnauthenticatedError(f"the token cannot be reviewed: {error}") from error
-    user = status.user
-    return UserInfo(user.username, user.uid, user.groups, tuple(user.extra.items())) if status.authenticated else None
+    if status.authenticated:
+        user = status.user
+        return UserInfo(user.username, user.uid, user.groups, tuple(user.extra.items()))
+    if status.error:  # the review may have failed, so the answer must not be kept
+        raise UnauthenticatedError(f"the API server says of the token: {status.error}")
+    return None
 
 
 async def _review_access(client: KubeClient, user: UserInfo, verb: str, path: str) -> Access:

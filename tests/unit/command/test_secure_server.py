@@ -107,6 +107,13 @@ class Caller:
                 return Answer(0)
 
 
+def with_token() -> Caller:
+    """One without a certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return Caller(context, "Authorization: Bearer a\r\n")
+
+
 def caller(option: str, authority: trustme.CA) -> Caller:
     """One for whom the authorities of this option vouch: a client, or a proxy."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -119,11 +126,17 @@ def caller(option: str, authority: trustme.CA) -> Caller:
 
 @dataclass
 class ApiServer:
-    """Publishes authorities."""
+    """Publishes authorities, and reviews tokens with an answer that is always the same."""
 
     published: dict[str, str] = field(default_factory=dict)
+    token_status: dict[str, object] = field(default_factory=dict)
+    reviews: int = 0
 
     async def __call__(self, request: http_server.Request, response: http_server.Response) -> None:
+        if request.path.endswith("/tokenreviews"):
+            self.reviews += 1
+            await response.send_json(201, {"metadata": {}, "status": self.token_status})
+            return
         assert request.path.endswith("/configmaps/extension-apiserver-authentication")
         await response.send_json(200, {"metadata": {}, "data": self.published})
 
@@ -243,3 +256,19 @@ def test_a_caller_that_resumes_its_session_is_known_again(tmp_path: Path, option
             assert (again.status, again.is_resumed) == (200, True)
 
     asyncio.run(main())
+
+
+def test_a_review_of_a_token_that_failed_is_repeated_for_the_next_request(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    api_server = ApiServer(token_status={"authenticated": False, "error": "the webhook does not answer"})
+
+    async def main() -> None:
+        async with serving(tmp_path, api_server=api_server) as port:
+            assert [(await with_token().ask(port)).status for _ in range(2)] == [401, 401]
+            assert api_server.reviews == 2
+            api_server.token_status = {"authenticated": True, "user": {"username": "a", "groups": ["system:masters"]}}
+            assert (await with_token().ask(port)).status == 200
+
+    asyncio.run(main())
+    assert any("the webhook does not answer" in message for message in caplog.messages)
