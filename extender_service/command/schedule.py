@@ -2,6 +2,8 @@
 
 caches synced ──▶ lead ──▶ schedule ──SIGTERM──▶ finish writes ──▶ release the lease ──▶ exit 0
                     └──────── lease lost: nothing is written any more ──▶ exit 1
+
+With delayCacheUntilActive, a replica leads first. Then it syncs its caches, and goes on to renew the lease meanwhile.
 """
 
 import asyncio
@@ -257,6 +259,7 @@ class _Program:
         self._metrics.show_not_judged(engine.unsupported.counts)
         api_server.handle_with(handlers.handler)
         self._listener = listener
+        self._delays_cache = setup.config.delay_cache_until_active and elector is not None
         self._is_synced = False
         election = {} if elector is None else {"leaderElection": elector.health_problem}
         self._health = Health(
@@ -275,7 +278,7 @@ class _Program:
         async with self._serving(), asyncio.TaskGroup() as tasks:
             recording = tasks.create_task(self._events.run())
             if await _unless(self._stop, self._get_ready(tasks)):
-                await self._candidacy.lead(self._work())
+                await self._candidacy.lead(self._work(tasks))
             for task in (recording, *self._following):
                 task.cancel()
 
@@ -305,13 +308,10 @@ class _Program:
         self._queue.close()
 
     async def _get_ready(self, tasks: asyncio.TaskGroup) -> None:
-        """Wait for the caches, then for the lead; the other way round with delayCacheUntilActive."""
-        waits = self._setup.config.delay_cache_until_active and self._candidacy.elector is not None
-        if not waits:
+        """Wait for the caches, unless only the leader has them, and then for the lead."""
+        if not self._delays_cache:
             await self._follow(tasks)
         await self._candidacy.acquire()
-        if waits:
-            await self._follow(tasks)
 
     async def _follow(self, tasks: asyncio.TaskGroup) -> None:
         checks = watch_checks(self._api_server.states, clock=self._clock)
@@ -324,9 +324,9 @@ class _Program:
         await self._api_server.wait_synced()
         self._is_synced = True
 
-    async def _work(self) -> None:
+    async def _work(self, tasks: asyncio.TaskGroup) -> None:
         try:
-            await _unless(self._stop, self._scheduler.run())  # an attempt may wait for an extender
+            await _unless(self._stop, self._schedule(tasks))
             with suppress(TimeoutError):
                 async with asyncio.timeout(_GRACE_SECONDS):
                     await self._client.finish_writes()
@@ -337,6 +337,12 @@ class _Program:
             await self._events.drain(_EVENTS_SECONDS)
         finally:
             await self._scheduler.abandon()
+
+    async def _schedule(self, tasks: asyncio.TaskGroup) -> None:
+        """Schedule until the queue is closed. The first lists may take long, and so may extenders."""
+        if self._delays_cache:
+            await self._follow(tasks)
+        await self._scheduler.run()
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:

@@ -1,4 +1,7 @@
-"""`schedule` in a process of its own, with plugins that take too long. For the rest see tests/e2e/scheduler."""
+"""`schedule` in a process of its own: plugins that take too long, and a leader that reads the cluster late.
+
+For the rest see tests/e2e/scheduler.
+"""
 
 import asyncio
 import json
@@ -11,7 +14,7 @@ from typing import Any
 from extender_service.serving.watchdog import EXIT_STUCK
 from tests.hostile.stubborn import Stubborn
 from tests.support.event_loop import in_event_loop
-from tests.support.servers.http_server import Request, Response, http_server
+from tests.support.servers.http_server import Handler, Request, Response, http_server
 
 PROGRAM = "import sys; from extender_service.command.cli import main; sys.exit(main())"
 CONFIGURATION = """
@@ -23,6 +26,13 @@ profiles:
     plugins:
       multiPoint:
         enabled: [{name: Stubborn}]
+"""
+# Times within which no renewal is late, however busy this machine is.
+LATE_READER = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+delayCacheUntilActive: true
+leaderElection: {leaderElect: true, leaseDuration: 60s, renewDeadline: 30s, retryPeriod: 100ms}
 """
 
 
@@ -57,14 +67,53 @@ class ApiServer:
             await response.send_json(200, {"metadata": {"resourceVersion": "1"}, "items": items})
 
 
+class SilentApiServer:
+    """Keeps a lease, as written each time. It answers no list."""
+
+    def __init__(self) -> None:
+        self.leases: list[Any] = []
+        self.lists = 0
+
+    async def __call__(self, request: Request, response: Response) -> None:
+        if "/leases" in request.path:
+            await self._serve_lease(request, response)
+        elif request.method == "GET":
+            self.lists += 1
+            await asyncio.sleep(3600)
+        else:
+            await response.send_json(200, {})
+
+    async def _serve_lease(self, request: Request, response: Response) -> None:
+        if request.method != "GET" and not self.write(json.loads(request.body)):
+            await response.send_json(409, {"kind": "Status", "code": 409, "reason": "Conflict"})
+        elif self.leases:
+            await response.send_json(200, self.leases[-1])
+        else:
+            await response.send_json(404, {"kind": "Status", "code": 404, "reason": "NotFound"})
+
+    def write(self, lease: Any) -> bool:
+        """Write the lease, unless it has changed since it was read; return whether it was written."""
+        if lease["metadata"].get("resourceVersion", "0") != str(len(self.leases)):
+            return False
+        version = str(len(self.leases) + 1)
+        self.leases.append({**lease, "metadata": {**lease["metadata"], "resourceVersion": version}})
+        return True
+
+    def holders(self) -> list[str]:
+        """Return who has held the lease, in turn; '' where it was given up."""
+        return [*dict.fromkeys(lease["spec"]["holderIdentity"] for lease in self.leases)]
+
+
 @asynccontextmanager
-async def scheduling(server: ApiServer, folder: Path, *options: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Run `schedule` with the plugin Stubborn until the context ends."""
-    configuration = folder / "configuration.yaml"
-    configuration.write_text(CONFIGURATION)
+async def scheduling(
+    server: Handler, folder: Path, *options: str, configuration: str = CONFIGURATION
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Run `schedule`, which knows the plugin Stubborn, until the context ends."""
+    file = folder / "configuration.yaml"
+    file.write_text(configuration)
     async with http_server(server) as url:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-c", PROGRAM, "schedule", f"--config={configuration}", f"--master={url}"),
+            *(sys.executable, "-c", PROGRAM, "schedule", f"--config={file}", f"--master={url}"),
             *("--emulated-version=1.34", "--secure-port=0", "--log-format=json"),
             f"--plugin={Stubborn.__module__}:{Stubborn.__name__}",
             *options,
@@ -99,3 +148,44 @@ async def test_a_plugin_that_never_returns_ends_the_process_with_its_stack(tmp_p
     last = json.loads(log.splitlines()[-1])
     assert "(--watchdog-timeout)" in last["msg"]
     assert "in filter_node" in last["stack"]
+
+
+@asynccontextmanager
+async def reading_late(server: SilentApiServer, folder: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Run `schedule` with delayCacheUntilActive. It leads, and reads the cluster, when the context begins."""
+    async with scheduling(server, folder, configuration=LATE_READER) as process:
+        while not server.lists:
+            await asyncio.sleep(0.05)
+        yield process
+
+
+@in_event_loop
+async def test_a_leader_renews_its_lease_while_it_reads_the_cluster(tmp_path: Path) -> None:
+    server = SilentApiServer()
+    async with reading_late(server, tmp_path):
+        written = len(server.leases)
+        while len(server.leases) < written + 3:
+            await asyncio.sleep(0.05)
+    assert len(server.holders()) == 1
+
+
+@in_event_loop
+async def test_a_leader_that_is_told_to_end_while_it_reads_the_cluster_gives_up_its_lease(tmp_path: Path) -> None:
+    server = SilentApiServer()
+    async with reading_late(server, tmp_path) as process:
+        process.terminate()
+        await process.communicate()
+    assert process.returncode == 0
+    assert server.holders()[1:] == [""]
+
+
+@in_event_loop
+async def test_a_leader_that_loses_its_lease_while_it_reads_the_cluster_ends_with_status_1(tmp_path: Path) -> None:
+    server = SilentApiServer()
+    async with reading_late(server, tmp_path) as process:
+        lease = server.leases[-1]
+        assert server.write({**lease, "spec": {**lease["spec"], "holderIdentity": "another"}})
+        _, log = await process.communicate()
+    assert process.returncode == 1
+    assert json.loads(log.splitlines()[-1])["msg"] == "ending, as the leader lease is lost"
+    assert server.holders()[1:] == ["another"]
