@@ -77,14 +77,14 @@ class FittingPodsBound:
 class CachesEqual:
     """The cache of every program equals the API server: nodes, pods and all other kinds that it reads, with all sums.
 
-    By the product's own comparison, which SIGUSR2 asks for.
+    By the product's own comparison, which SIGUSR2 asks for. A standby with delayCacheUntilActive reads nothing.
     """
 
     name = "caches equal"
 
     def problems(self, observed: Observed) -> Iterator[str]:
         """Name what differs."""
-        for process, insides in _all_insides(observed):
+        for process, insides in _with_cache(observed):
             listed = cluster_of(observed.model.etcd, insides.api_server._reads, insides.cluster.rules)
             for line in compare(insides.cluster, listed).lines():
                 yield f"the cache of {process.name} differs: {line}"
@@ -93,7 +93,7 @@ class CachesEqual:
 class NothingLeftOver:
     """No program keeps something for a pod that is bound, gone or at rest: no placement, reservation, assumed volume,
     binding, pod in flight or held, running preemption, wait in Permit, or write under way. A nomination is one that
-    the API server has, too; and a standby, which decides nothing by itself, has all of these.
+    the API server has, too; and a standby with a cache, which decides nothing by itself, has all of these.
 
     Excused is a pod that waits, and that `serve` expects on a node: a replica asked about it, and did not go on to bind
     it. That ends after ten minutes. So is the binding of a pod that waits for a write that etcd has lost
@@ -119,7 +119,7 @@ class QueuesComplete:
     """Each pod that waits is in the queue of each scheduler, once; and no other. It counts them rightly.
 
     A pod is not in the queue of a scheduler whose binding of it waits for a write that etcd has lost
-    (`wait_for_lost_writes`).
+    (`wait_for_lost_writes`). The queue of a standby with delayCacheUntilActive is empty.
 
     Before v1.36, a pod that becomes gated while it waits, or the reverse, is counted where it was, as in
     kube-scheduler: then only the sum of both counts is right.
@@ -145,7 +145,8 @@ class QueuesComplete:
             for part, count in shown.items():
                 if count != counts[part]:
                     yield f"the queue of {replica.name} has {counts[part]} pods in {part}, and counts {count}"
-            for uid in wanted.keys() - queued.keys() - wait_for_lost_writes(observed, replica):
+            missed = wanted.keys() - queued.keys() if insides.has_cache else set[str]()
+            for uid in missed - wait_for_lost_writes(observed, replica):
                 yield f"the queue of {replica.name} lacks pod {wanted[uid]}"
             ending = _being_deleted(observed)
             for uid in queued.keys() - wanted.keys() - ending:
@@ -177,14 +178,15 @@ class LeaderAgreed:
 
 
 class AllReady:
-    """All checks of /readyz and /livez pass in every program."""
+    """All checks of /readyz and /livez pass in every program. With delayCacheUntilActive, a standby is not ready."""
 
     name = "all ready"
 
     def problems(self, observed: Observed) -> Iterator[str]:
         """Name the checks that fail."""
         for process, insides in _all_insides(observed):
-            report = run_checks("readyz", {**insides.health.readiness, **insides.health.health})
+            excluded = () if insides.has_cache else ("sched-handler-sync",)
+            report = run_checks("readyz", {**insides.health.readiness, **insides.health.health}, excluded)
             for line in report.text.splitlines():
                 if line.startswith("[-]"):
                     yield f"{process.name} is not ready: {line[3:]}"
@@ -195,6 +197,10 @@ def _all_insides(observed: Observed) -> Iterator[tuple[Process, SchedulerInsides
         insides = scheduler_insides(process) or service_insides(process)
         if insides is not None:
             yield process, insides
+
+
+def _with_cache(observed: Observed) -> Iterator[tuple[Process, SchedulerInsides | ServiceInsides]]:
+    return ((process, insides) for process, insides in _all_insides(observed) if insides.has_cache)
 
 
 def _left_in_cluster(cluster: Cluster, expected: AbstractSet[str], being_bound: AbstractSet[str]) -> Iterator[str]:
@@ -229,7 +235,7 @@ def _left_in_scheduler(insides: SchedulerInsides, observed: Observed, being_boun
     for uid, node_name in queue.nominator.node_of.items():
         if stored.get(uid, "") != node_name:
             yield f"the nomination of {uid} for {node_name}, which the API server has for {stored.get(uid, 'no pod')!r}"
-    for uid, node_name in stored.items() if not insides.is_leading else ():
+    for uid, node_name in stored.items() if insides.has_cache and not insides.is_leading else ():
         if node_name and uid not in queue.nominator.node_of:
             yield f"no nomination of {uid} for {node_name}, which the API server has"
 

@@ -39,15 +39,23 @@ class SchedulerInsides:
         self.resources: PodResourceMetrics = program._resources
         self.elector: LeaderElector | None = program._candidacy.elector
         self._candidacy: Candidacy = program._candidacy
+        self._delays_cache: bool = program._delays_cache
 
     @property
     def is_leading(self) -> bool:
         """Whether it leads, as it knows."""
         return self._candidacy.is_leading
 
+    @property
+    def has_cache(self) -> bool:
+        """Whether it reads the cluster: with delayCacheUntilActive, only the leader does."""
+        return self.is_leading or not self._delays_cache
+
 
 class ServiceInsides:
     """What a process of `serve` has."""
+
+    has_cache = True
 
     def __init__(self, variables: Mapping[str, Any]) -> None:
         self.cluster: Cluster = variables["cluster"]

@@ -63,6 +63,17 @@ def test_holds_with_the_service_too() -> None:
         assert problems(cluster, rule) == []
 
 
+def test_a_standby_that_delays_its_cache_needs_neither_that_nor_a_queue() -> None:
+    wanted = frozenset({"delayed-cache"})
+    cluster = ScheduledCluster(Scenario(seed=1, minutes=0.5, replicas=2, pods=5, wanted=wanted))
+    cluster.run()
+    for rule in ALL:
+        assert problems(cluster, rule) == []
+    nominate_unseen(cluster)
+    assert problems(cluster, QueuesComplete) == ["the queue of replica-0 lacks pod default/late"]  # which leads
+    assert problems(cluster, NothingLeftOver) == []
+
+
 def drop_a_node(cluster: ScheduledCluster) -> None:
     insides_of(cluster).cluster.remove_node("node-0")
 

@@ -8,6 +8,7 @@ from tests.worlds.settings.late_extender import URL
 
 Object = dict[str, Any]
 
+DELAYED_CACHE: Final = "delayed-cache"
 LEADER_LEASE: Final = "leader-lease"
 PROBES: Final = "probes"
 # Settings that are a user's plugin, and its class: only the program that binds pods has it.
@@ -43,12 +44,18 @@ def _own_sampling(config: Object, random: Random) -> None:
         profile["plugins"] |= {point: {"disabled": [{"name": "*"}]} for point in ("preScore", "score")}
 
 
+def _delay_cache(config: Object, _: Random) -> None:
+    """Let only the leader read the cluster, where replicas elect one."""
+    config["delayCacheUntilActive"] = True
+
+
 # In this order: each changes what the ones before have made.
 BINDING_CHANGES: Final[dict[str, Callable[[Object, Random], None]]] = {
     "late-extender": _late_extender,
     "own-sampling": _own_sampling,
     "preparations": _preparations,
     "courier": _courier,
+    DELAYED_CACHE: _delay_cache,
 }
 # Beside these changes of the configuration:
 # - leader-lease: `serve` works only while the scheduler on its machine leads, where it places pods for one scheduler

@@ -20,6 +20,7 @@ from tests.worlds.settings.binding_settings import (
     BINDING_PLUGINS,
     BINDING_PLUGINS_MODULE,
     BINDING_SETTINGS,
+    DELAYED_CACHE,
 )
 from tests.worlds.settings.cancelling_extender import URL as CANCELLING_URL
 from tests.worlds.settings.odd_extender import URL
@@ -176,12 +177,17 @@ _LATER: Final = ("batches", "bindings", "callers", "cancels", "deadlines", "fick
 def draw_wanted(random: Random) -> frozenset[str]:
     """Draw some of the settings, and of the features that no cluster has by itself (swarm testing).
 
-    What matters while pods are being bound came later, and is drawn behind all else, half as often.
+    What matters while pods are being bound came later, and is drawn behind all else, half as often. DELAYED_CACHE came
+    last. It is drawn from a source of its own, so that what the caller draws next stays as it was.
     """
     rate = random.choice((0.1, 0.3, 0.6))
     names = sorted((*_ELSEWHERE, *EXTRAS), key=_LATER.__contains__)
     drawn = [name for name in names if random.random() < rate]
-    return frozenset((*drawn, *(name for name in BINDING_SETTINGS if random.random() < rate / 2)))
+    drawn += [name for name in BINDING_SETTINGS if name != DELAYED_CACHE and random.random() < rate / 2]
+    its_own = Random(repr(random.getstate()))
+    if its_own.random() < rate / 2:
+        drawn.append(DELAYED_CACHE)
+    return frozenset(drawn)
 
 
 class ProgramSettings:

@@ -1,13 +1,17 @@
 """Settings that matter while pods are being bound do what they say, and all holds."""
 
+import signal
+from collections.abc import Callable
 from unittest import mock
 
 import pytest
 
 from extender_service.scheduler.leader_election import LeaderElector
+from tests.worlds.api_server.errors import RefusedError
+from tests.worlds.api_server.messages import Answer, Request
 from tests.worlds.faults.plan import Fault
 from tests.worlds.finding.world_run import run_world
-from tests.worlds.scenarios import Mode, Scenario
+from tests.worlds.scenarios import Mode, Scenario, ScheduledCluster
 from tests.worlds.settings.preparing import Courier, Preparing
 
 
@@ -60,3 +64,31 @@ def test_a_leader_that_stood_still_for_long_says_so_to_a_probe() -> None:
         end, _ = run_world(scenario)
     assert end.violations == []
     assert problems == {None, "failed election to renew leadership on lease kube-system/kube-scheduler"}
+
+
+def refuse_lists_for_longer_than_a_lease_lasts(cluster: ScheduledCluster) -> None:
+    """Refuse to list nodes, and ask all replicas for a dump meanwhile."""
+    timeline = cluster.world.timeline
+
+    def gate(request: Request, carry_out: Callable[[], Answer]) -> Answer:
+        is_list = request.method == "GET" and request.path == "/api/v1/nodes" and "watch" not in request.query
+        return RefusedError(503, "ServiceUnavailable", "").response() if is_list and timeline.now < 40 else carry_out()
+
+    def ask_for_dumps() -> None:
+        for replica in cluster.replicas:
+            replica.signal(signal.SIGUSR2)
+
+    for server in cluster.api_servers.servers.values():
+        server.gates.append(gate)
+    timeline.call_at(20.0, ask_for_dumps)
+
+
+def test_only_the_leader_reads_the_cluster_and_it_keeps_its_lease_meanwhile() -> None:
+    scenario = Scenario(1, minutes=2.0, replicas=2, pods=10, wanted=frozenset({"delayed-cache"}))
+    end, cluster = run_world(scenario, refuse_lists_for_longer_than_a_lease_lasts)
+    assert end.violations == []
+    assert end.bound == 10
+    history = "\n".join(cluster.world.trace.lines)
+    assert history.count(" INFO synced ") == 1
+    assert "lost the leader lease" not in history
+    assert [replica.starts for replica in cluster.replicas] == [1, 1]

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import signal
 import socket
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, cast
@@ -61,6 +62,7 @@ class Process:
         self.started_at = self._world.timeline.now
         self.outcome = None
         self._loop = loop = self._world.loop(self.name, self.clocks)
+        loop.set_signal_handler(signal.SIGUSR2, signal.SIG_IGN)  # as the command line does before the program runs
         random = self._world.random(f"random of {self.name}, start {self.starts}")
         machine = Machine(
             clock=loop.look,
