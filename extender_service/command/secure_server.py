@@ -52,6 +52,8 @@ _FOLLOW_SECONDS = 10.0
 _ANSWER_SECONDS = 10.0
 # Few programs connect: the kubelet, Prometheus, and operators.
 _LIMITS = ConnectionLimits(connections=200)
+# While the API server hangs, callers wait for reviews for long: probes, which need none, must find room beside them.
+_MOST_REVIEWS = _LIMITS.connections // 2
 _TLS_VERSIONS = {
     "VersionTLS10": ssl.TLSVersion.TLSv1,
     "VersionTLS11": ssl.TLSVersion.TLSv1_1,
@@ -76,6 +78,7 @@ class SecureListener:
         except ValueError as error:
             raise StartError(str(error)) from error
         self._machine = machine
+        self._reviews = _Reviews()
         self._refused = Refusals(machine.clock)
         self._certificates = _certificates(options.serving, self._refused, machine)
         self._socket = _listen(options.serving)
@@ -119,7 +122,7 @@ class SecureListener:
         options = self._options.authentication
         client = await _client(clients, options.kubeconfig, "--authentication-kubeconfig", self._machine)
         authenticator = Authenticator(
-            None if client is None else partial(_review_token, client),
+            None if client is None else partial(_review_token, client, self._reviews),
             cache_seconds=options.cache_seconds,
             clock=self._machine.clock,
         )
@@ -136,7 +139,7 @@ class SecureListener:
         options: AuthorizationOptions = self._options.authorization
         client = await _client(clients, options.kubeconfig, "--authorization-kubeconfig", self._machine)
         return Authorizer(
-            None if client is None else partial(_review_access, client),
+            None if client is None else partial(_review_access, client, self._reviews),
             open_paths=options.always_allowed_paths,
             allowed_seconds=options.allowed_cache_seconds,
             denied_seconds=options.denied_cache_seconds,
@@ -150,6 +153,27 @@ class _SecureServer(SecureServer):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+
+class _Reviews:
+    """The reviews under way, by which the API server says who callers are and what they may do."""
+
+    def __init__(self) -> None:
+        self._under_way = 0
+
+    @asynccontextmanager
+    async def one_more(self) -> AsyncIterator[None]:
+        """Count a review within the context. Raises ReviewError if too many are under way, or it takes too long."""
+        if self._under_way >= _MOST_REVIEWS:
+            raise ReviewError(f"{_MOST_REVIEWS} other callers wait for the API server's answer")
+        self._under_way += 1
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                yield
+        except TimeoutError as error:
+            raise ReviewError(f"the API server took longer than {_ANSWER_SECONDS:g} s to answer") from error
+        finally:
+            self._under_way -= 1
 
 
 class _KnownAuthorities:
@@ -264,11 +288,11 @@ async def _client(clients: AsyncExitStack, kubeconfig: Path | None, option: str,
     return await clients.enter_async_context(KubeClient(credentials, clock=machine.clock))
 
 
-async def _review_token(client: KubeClient, token: str) -> UserInfo | None:
+async def _review_token(client: KubeClient, reviews: _Reviews, token: str) -> UserInfo | None:
     try:
-        async with asyncio.timeout(_ANSWER_SECONDS):
+        async with reviews.one_more():
             status = await review_token(client, token)
-    except (KubeError, CredentialsError, TimeoutError) as error:
+    except (KubeError, CredentialsError, ReviewError) as error:
         raise UnauthenticatedError(f"the token cannot be reviewed: {error}") from error
     if status.authenticated:
         user = status.user
@@ -278,12 +302,12 @@ async def _review_token(client: KubeClient, token: str) -> UserInfo | None:
     return None
 
 
-async def _review_access(client: KubeClient, user: UserInfo, verb: str, path: str) -> Access:
+async def _review_access(client: KubeClient, reviews: _Reviews, user: UserInfo, verb: str, path: str) -> Access:
     subject = {"user": user.name, "uid": user.uid, "groups": user.groups, "extra": dict(user.extra)}
     try:
-        async with asyncio.timeout(_ANSWER_SECONDS):
+        async with reviews.one_more():
             status = await review_path(client, subject, verb, path)
-    except (KubeError, CredentialsError, TimeoutError) as error:
+    except (KubeError, CredentialsError) as error:
         raise ReviewError(str(error)) from error
     return Access(status.allowed and not status.denied, status.reason)
 

@@ -61,8 +61,9 @@ class Connection(Protocol):
 class LimitedConnections:
     """The connections of one server.
 
-    At the limit, a new connection replaces the oldest one that has never sent a complete request, or else the one that
-    has been idle for longest. So a client that opens many connections pushes out its own, not those of kube-scheduler.
+    At the limit, a new connection replaces the oldest one that has never sent a complete request, or the one that has
+    been idle for longest since, whichever are more. So a client that opens many connections pushes out its own, not
+    those of kube-scheduler, nor a probe that has just connected.
     """
 
     def __init__(self, limits: ConnectionLimits, refusals: Refusals, clock: Clock = time.monotonic) -> None:
@@ -102,11 +103,15 @@ class LimitedConnections:
         if len(self) < self.limits.connections:
             return True
         self.refusals.add("crowd", f"more than {self.limits.connections} are open (--max-connections)")
-        stranger = next((each for each in self._strangers if not each.is_busy), None)
-        idle = stranger or min((each for each in self._known if not each.is_busy), key=_due, default=None)
-        if idle is not None:
-            self._close(idle)
-        return idle is not None
+        oldest_stranger = next((each for each in self._strangers if not each.is_busy), None)
+        longest_idle = min((each for each in self._known if not each.is_busy), key=_due, default=None)
+        if len(self._strangers) < len(self._known):
+            replaced = longest_idle or oldest_stranger
+        else:
+            replaced = oldest_stranger or longest_idle
+        if replaced is not None:
+            self._close(replaced)
+        return replaced is not None
 
     def pause(self, connection: Connection) -> None:
         """Note that a caller reads its answer more slowly than it is sent."""

@@ -131,10 +131,13 @@ class ApiServer:
     published: dict[str, str] = field(default_factory=dict)
     token_status: dict[str, object] = field(default_factory=dict)
     reviews: int = 0
+    answers: asyncio.Event | None = None
 
     async def __call__(self, request: http_server.Request, response: http_server.Response) -> None:
         if request.path.endswith("/tokenreviews"):
             self.reviews += 1
+            if self.answers is not None:
+                await self.answers.wait()
             await response.send_json(201, {"metadata": {}, "status": self.token_status})
             return
         assert request.path.endswith("/configmaps/extension-apiserver-authentication")
@@ -272,3 +275,42 @@ def test_a_review_of_a_token_that_failed_is_repeated_for_the_next_request(
 
     asyncio.run(main())
     assert any("the webhook does not answer" in message for message in caplog.messages)
+
+
+def test_while_the_api_server_hangs_only_some_callers_wait_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(secure_server, "_MOST_REVIEWS", 2)
+    api_server = ApiServer(
+        token_status={"authenticated": True, "user": {"username": "a", "groups": ["system:masters"]}}
+    )
+
+    async def main() -> None:
+        api_server.answers = asyncio.Event()
+        async with serving(tmp_path, api_server=api_server) as port:
+            waiting = [asyncio.create_task(with_token().ask(port)) for _ in range(2)]
+            while api_server.reviews < 2:
+                await asyncio.sleep(0.01)
+            assert (await with_token().ask(port)).status == 401
+            api_server.answers.set()
+            assert [(await each).status for each in waiting] == [200, 200]
+            assert (await with_token().ask(port)).status == 200
+
+    asyncio.run(main())
+    assert any("2 other callers wait for the API server's answer" in message for message in caplog.messages)
+
+
+def test_a_review_that_takes_too_long_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    api_server = ApiServer()
+
+    async def main() -> None:
+        api_server.answers = asyncio.Event()
+        async with serving(tmp_path, api_server=api_server) as port:
+            monkeypatch.setattr(secure_server, "_ANSWER_SECONDS", 0.05)
+            assert (await with_token().ask(port)).status == 401
+        api_server.answers.set()
+
+    asyncio.run(main())
+    assert any("the API server took longer than 0.05 s to answer" in message for message in caplog.messages)

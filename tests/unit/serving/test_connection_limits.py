@@ -59,6 +59,23 @@ def test_among_those_that_have_asked_it_is_the_one_that_is_idle_for_longest() ->
     assert (first.is_gone, second.is_gone, third.is_gone) == (False, False, True)
 
 
+def test_idle_connections_make_room_before_one_that_has_just_been_opened() -> None:
+    world = World(connections=3)
+    first, second = (world.caller(has_asked=True) for _ in range(2))
+    probe = world.caller()
+    assert world.held.make_room()
+    assert (first.is_gone, second.is_gone, probe.is_gone) == (True, False, False)
+
+
+def test_a_new_connection_takes_any_that_is_idle() -> None:
+    world = World(connections=3)
+    stranger = world.caller()
+    for _ in range(2):
+        world.caller(has_asked=True).is_busy = True
+    assert world.held.make_room()
+    assert stranger.is_gone
+
+
 def test_there_is_no_room_while_all_are_busy() -> None:
     world = World(connections=1)
     world.caller(has_asked=True).is_busy = True
