@@ -1,6 +1,6 @@
 """Topology spread constraints, parsed, and the nodes that they look at (podtopologyspread/common.go)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import msgspec
 import numpy as np
@@ -143,51 +143,68 @@ def pods_by_row(cluster: Cluster, query: PodQuery, size: int) -> Amounts:
 
 def pods_by_value(cluster: Cluster, query: PodQuery, numbers: Numbers, size: int, included: Mask) -> Amounts:
     """Count the same pods, on included rows, for each of `size` values; 0 for nodes without one."""
-    if query.selectors[0].selector == EVERYTHING:
+    if query.selectors[0].selector == EVERYTHING or not np.count_nonzero(included):
         return np.zeros(size + 1, np.int64)
     return cluster.pod_counts.by_value(query, numbers, size, included)
 
 
-Policies = tuple[RequiredNodeAffinity | None, Sequence[Toleration] | None, Tolerates]
+class Policies(msgspec.Struct, frozen=True, gc=False, cache_hash=True, array_like=True):
+    """Which nodes count: those that have labels of all `keys`, and that the affinity and the tolerations, each None if
+    it is ignored, let the pod use; `matches` is how tolerations are matched.
+
+    The hash is computed once: a pod may have thousands of keys, and as many constraints.
+    """
+
+    keys: tuple[str, ...]
+    affinity: RequiredNodeAffinity | None
+    tolerations: tuple[Toleration, ...] | None
+    matches: Tolerates
 
 
 class Inclusion:
     """The nodes of a whole table on which constraints count pods: those that their policies let the pod use.
 
-    They must have labels with all of `keys`.
+    They must have labels with all of `keys`. What the policies include is found once for all constraints that share
+    them.
     """
 
     def __init__(self, nodes: NodeView, pod: Pod, keys: tuple[str, ...], matches: Tolerates) -> None:
+        self.policies: list[Policies] = []
+        self.masks: list[Mask] = []
+        self._numbers: dict[tuple[bool, bool], int] = {}
         self._matches = matches
         self._nodes = nodes
         self._pod = pod
-        self.keys = keys
+        self._keys = keys
 
-    def policies(self, constraint: SpreadConstraint) -> Policies:
-        """Return the affinity and the tolerations that decide, each None if the policy ignores it, and how to match."""
+    def number_of(self, constraint: SpreadConstraint) -> int:
+        """Return the number of the constraint's policies in `policies`; `masks` has for each row whether it holds a
+        node that they include."""
+        honored = constraint.honors_affinity, constraint.honors_taints
+        number = self._numbers.get(honored)
+        if number is None:
+            number = self._numbers[honored] = len(self.policies)
+            policies = self._policies_of(constraint)
+            self.policies.append(policies)
+            self.masks.append(self._nodes.remembered(included, policies))
+        return number
+
+    def _policies_of(self, constraint: SpreadConstraint) -> Policies:
         spec = self._pod.spec
         selects = spec.node_selector or (spec.affinity and spec.affinity.node_affinity)
         affinity = required_node_affinity(spec) if constraint.honors_affinity and selects else None
-        return affinity, spec.tolerations if constraint.honors_taints else None, self._matches
-
-    def of(self, constraint: SpreadConstraint) -> Mask:
-        """Return for each row whether it holds a node that the constraint's policies include."""
-        return self._nodes.remembered(included, self.keys, *self.policies(constraint))
+        return Policies(self._keys, affinity, spec.tolerations if constraint.honors_taints else None, self._matches)
 
 
-def included(
-    nodes: NodeView,
-    keys: tuple[str, ...],
-    affinity: RequiredNodeAffinity | None,
-    tolerations: Sequence[Toleration] | None,
-    matches: Tolerates,
-) -> Mask:
-    """Return for each row whether it holds a node that has labels of all keys and that these policies include."""
-    mask = nodes.exists & have_labels(nodes, keys)
-    if affinity is not None:
-        mask &= matches_affinity(nodes, affinity)
-    if tolerations is not None:
-        tolerated = [not first_untolerated(taints or (), tolerations, matches) for taints in nodes.taint_sets]
+def included(nodes: NodeView, policies: Policies) -> Mask:
+    """Return for each row whether it holds a node that these policies include."""
+    mask = nodes.exists & have_labels(nodes, policies.keys)
+    if policies.affinity is not None:
+        mask &= matches_affinity(nodes, policies.affinity)
+    if policies.tolerations is not None:
+        tolerated = [
+            not first_untolerated(taints or (), policies.tolerations, policies.matches) for taints in nodes.taint_sets
+        ]
         mask &= np.array(tolerated, np.bool_)[nodes.taint_set]
     return mask
 
@@ -197,4 +214,6 @@ def have_labels(nodes: NodeView, keys: Iterable[str]) -> Mask:
     have_all = np.ones(len(nodes), np.bool_)
     for key in keys:
         have_all &= has_label(nodes, key)
+        if not np.count_nonzero(have_all):  # as of thousands of keys that no node has
+            break
     return have_all

@@ -53,7 +53,10 @@ class SpreadRequirement:
         self._pod = pod
         self._table: NodeTable | None = None
         self._included: list[Mask] = []
-        self._rules = rules
+        self._matches = rules.matches
+        # The numbers of constraints that are counted together.
+        self._groups = _groups(constraints.each, apart=rules.counts_apart)
+        self._group_of = {constraints.each[index]: group for group in self._groups for index in group}
         self._domains: dict[SpreadConstraint, _Domains] = {}
 
     def failing(self, constraint: SpreadConstraint, nodes: NodeView) -> NDArray[np.intp] | None:
@@ -84,34 +87,33 @@ class SpreadRequirement:
             return
         self._table = nodes.table
         everywhere = nodes.everywhere()
-        keys = self.constraints.topology_keys
-        inclusion = Inclusion(everywhere, self._pod, keys, self._rules.matches)
         constraints = self.constraints.each
-        self._included = [inclusion.of(constraint) for constraint in constraints]
-        self._domains = {each: self._domains_of(each, everywhere, inclusion) for each in constraints}
+        inclusion = Inclusion(everywhere, self._pod, self.constraints.topology_keys, self._matches)
+        numbers = [inclusion.number_of(constraint) for constraint in constraints]
+        self._included = [inclusion.masks[number] for number in numbers]
+        keys = [constraints[group[0]].topology_key for group in self._groups]
+        columns = tuple([everywhere.label(key)[1] for key in keys])
+        policies = tuple([tuple([numbers[index] for index in group]) for group in self._groups])
+        values = everywhere.remembered_at(columns, _values, tuple(keys), policies, tuple(inclusion.policies))
+        self._domains = {}
+        for group, eligible in zip(self._groups, values.by_key, strict=True):
+            domains = self._domains_of(group, eligible, everywhere)
+            for index in group:
+                self._domains[constraints[index]] = domains
 
-    def _counted_with(self, constraint: SpreadConstraint) -> list[int]:
-        """Return which constraints are counted together with one: those of the same key, or from 1.33 on, it alone."""
-        constraints, key = self.constraints.each, constraint.topology_key
-        if self._rules.counts_apart:
-            return [constraints.index(constraint)]
-        return [index for index, each in enumerate(constraints) if each.topology_key == key]
-
-    def _domains_of(self, constraint: SpreadConstraint, everywhere: NodeView, inclusion: Inclusion) -> _Domains:
-        key = constraint.topology_key
-        numbers, column = everywhere.label(key)
+    def _domains_of(self, group: Sequence[int], values: NDArray[np.intp], everywhere: NodeView) -> _Domains:
+        """Count the pods of constraints that are counted together; `values` are the eligible ones."""
+        numbers, column = everywhere.label(self.constraints.each[group[0]].topology_key)
         size = column.values.size
         # Of several constraints with the same key, the last one's count stands where it includes a node.
-        constraints, queries = self.constraints.each, self.constraints.queries
-        here = self._counted_with(constraint)[::-1]
-        eligible = self._included[here[0]]
-        pods = pods_by_value(self._cluster, queries[here[0]], numbers, size, eligible)
-        for index in here[1:]:
-            others = self._included[index]
-            pods = pods + pods_by_value(self._cluster, queries[index], numbers, size, others & ~eligible)
-            eligible = others | eligible
-        policies = tuple([inclusion.policies(constraints[index]) for index in here])
-        values = everywhere.remembered_at(column, _values, key, inclusion.keys, policies)
+        queries = self.constraints.queries
+        last, *others = group[::-1]
+        eligible = self._included[last]
+        pods = pods_by_value(self._cluster, queries[last], numbers, size, eligible)
+        for index in others:
+            more = self._included[index]
+            pods = pods + pods_by_value(self._cluster, queries[index], numbers, size, more & ~eligible)
+            eligible = more | eligible
         if not len(values):
             return _Domains(pods, 0, _MANY, ABSENT, _MANY)
         counts = pods[values]
@@ -122,18 +124,42 @@ class SpreadRequirement:
     def _added(self, constraint: SpreadConstraint, nodes: NodeView) -> Amounts:
         """Return how many more pods each node has in its own world; here terminating pods count, too."""
         added = np.zeros(len(nodes), np.int64)
-        for index in self._counted_with(constraint):
+        for index in self._group_of[constraint]:
             more = nodes.pods_added(self.constraints.queries[index].selectors)
             added += np.where(nodes.of_rows(self._included[index]), more, 0)
         return added
 
 
+def _groups(constraints: Sequence[SpreadConstraint], *, apart: bool) -> list[list[int]]:
+    """Return the numbers of constraints that are counted together: of the same key, or `apart`, each alone."""
+    if apart:
+        return [[index] for index in {each: index for index, each in enumerate(constraints)}.values()]
+    by_key: dict[str, list[int]] = {}
+    for index, each in enumerate(constraints):
+        by_key.setdefault(each.topology_key, []).append(index)
+    return list(by_key.values())
+
+
+class _EligibleValues(msgspec.Struct):
+    """By topology key, the numbers of the label values of which there are eligible nodes."""
+
+    by_key: list[NDArray[np.intp]]
+
+
 def _values(
-    everywhere: NodeView, column: LabelColumn, key: str, keys: tuple[str, ...], policies: Sequence[Policies]
-) -> NDArray[np.intp]:
-    """Return the numbers of the label values on nodes that any of the policies includes."""
-    numbers, _ = everywhere.label(key)
-    occurs = np.zeros(column.values.size + 1, np.bool_)
-    for policy in policies:
-        occurs[numbers[everywhere.remembered(included, keys, *policy)]] = True
-    return np.flatnonzero(occurs)
+    everywhere: NodeView,
+    _columns: tuple[LabelColumn, ...],
+    keys: tuple[str, ...],
+    numbers: tuple[tuple[int, ...], ...],
+    policies: tuple[Policies, ...],
+) -> _EligibleValues:
+    """Return the values on nodes that any of a key's policies includes; these are given by their numbers."""
+    masks = [everywhere.remembered(included, each) for each in policies]
+    by_key = []
+    for key, of_key in zip(keys, numbers, strict=True):
+        values, column = everywhere.label(key)
+        occurs = np.zeros(column.values.size + 1, np.bool_)
+        for number in set(of_key):
+            occurs[values[masks[number]]] = True
+        by_key.append(np.flatnonzero(occurs))
+    return _EligibleValues(by_key)

@@ -115,6 +115,8 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
         required: SpreadRequirement = state.read(_REQUIRED, "reading")
         numbers: NDArray[np.intp] | None = None
         for constraint in required.constraints.each:
+            if numbers is not None and numbers.all():
+                break
             failing = required.failing(constraint, nodes)
             if failing is not None:
                 numbers = failing if numbers is None else np.where(numbers == 0, failing, numbers)

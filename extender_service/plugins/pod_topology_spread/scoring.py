@@ -1,7 +1,7 @@
 """How many pods of a kind are near each node already, weighed by topology (podtopologyspread/scoring.go)."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,7 @@ class SpreadPreference:
         self._cluster = cluster
         self._constraints = constraints
         self._keys_needed = constraints.topology_keys if needs_all_keys else ()
-        keys = tuple([constraint.topology_key for constraint in constraints.each])
+        keys = constraints.topology_keys
         self._weights = feasible.remembered(_weights, keys, self._keys_needed)
         everywhere = feasible.everywhere()
         inclusion = Inclusion(everywhere, pod, self._keys_needed, rules.matches)
@@ -57,12 +57,14 @@ class SpreadPreference:
             key = constraint.topology_key
             if key != _HOSTNAME:
                 numbers, size = _numbers(everywhere, key)
-                self._by_value[constraint] = pods_by_value(cluster, query, numbers, size, inclusion.of(constraint))
-        if len(constraints.topology_keys) < len(keys):
+                included = inclusion.masks[inclusion.number_of(constraint)]
+                self._by_value[constraint] = pods_by_value(cluster, query, numbers, size, included)
+        if len(keys) < len(constraints.each):
+            weights = dict(zip(keys, self._weights, strict=True))
             if rules.counts_apart:
-                alone = [feasible.remembered(_weights, (key,), self._keys_needed) for key in keys]
-                self._weights = tuple([weight for (weight,) in alone])
+                self._weights = tuple([weights[constraint.topology_key] for constraint in constraints.each])
             else:
+                self._weights = _weights_together(constraints, weights)
                 self._by_value = self._counted_together()
 
     def _counted_together(self) -> dict[SpreadConstraint, Amounts]:
@@ -117,18 +119,34 @@ def _ignored(nodes: NodeView, keys: tuple[str, ...]) -> Mask | None:
 
 
 def _weights(nodes: NodeView, keys: tuple[str, ...], keys_needed: tuple[str, ...]) -> tuple[float, ...]:
-    """Return the weight of a pod near a node, by constraint: it grows with the number of topologies of these nodes."""
-    return tuple([math.log(size + 2) for size in _sizes(nodes, keys, keys_needed)])
+    """Return the weight of a pod near a node, by key: it grows with the number of topologies of these nodes."""
+    return tuple([_weight(size) for size in _sizes(nodes, keys, keys_needed)])
+
+
+def _weights_together(constraints: Constraints, weights: Mapping[str, float]) -> tuple[float, ...]:
+    """Return the weights where constraints with the same key are counted together: from the second one on, they weigh
+    as if there were no topologies, unless they are about hosts."""
+    by_constraint = []
+    seen: set[str] = set()
+    for constraint in constraints.each:
+        key = constraint.topology_key
+        by_constraint.append(_weight(0) if key in seen and key != _HOSTNAME else weights[key])
+        seen.add(key)
+    return tuple(by_constraint)
+
+
+def _weight(topologies: int) -> float:
+    return math.log(topologies + 2)
 
 
 def _sizes(nodes: NodeView, keys: tuple[str, ...], keys_needed: tuple[str, ...]) -> Iterator[int]:
-    """Yield how many topologies of each key the nodes are in; a key that occurs again yields 0, unless it is hosts'."""
+    """Yield how many topologies of each key the nodes are in."""
     ignored = nodes.remembered(_ignored, keys_needed)
-    for index, key in enumerate(keys):
+    for key in keys:
         if key == _HOSTNAME:
             yield len(nodes) - (0 if ignored is None else int(np.count_nonzero(ignored)))
         else:
-            yield 0 if key in keys[:index] else _count_topologies(nodes, key, ignored)
+            yield _count_topologies(nodes, key, ignored)
 
 
 def _count_topologies(nodes: NodeView, key: str, ignored: Mask | None) -> int:

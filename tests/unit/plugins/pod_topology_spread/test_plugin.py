@@ -33,6 +33,7 @@ from extender_service.kube.types.workloads import Service, ServiceSpec
 from extender_service.plugins.pod_topology_spread.args import PodTopologySpreadArgs
 from extender_service.plugins.pod_topology_spread.constraints import own_constraints
 from extender_service.plugins.pod_topology_spread.plugin import NO_LABEL, NO_MATCH, PodTopologySpread
+from tests.counted.bytecodes import executed
 from tests.support.clusters.hypothetical_worlds import (
     NAMESPACES,
     HypotheticalWorld,
@@ -298,6 +299,35 @@ def test_each_node_is_judged_in_its_own_world(
     assert reasons(plugin.filter(state, pod, unchanged), unchanged) == [
         expected_reason(as_it_is, pod, number) for number in range(len(world.nodes))
     ]
+
+
+@pytest.mark.parametrize("action", [HARD, SOFT])
+def test_constraints_of_many_topologies_are_not_compared_with_each_other(action: str) -> None:
+    """Also where they look at taints."""
+
+    def judging(constraints: int) -> int:
+        cluster = Cluster()
+        for name in ("a", "b"):
+            cluster.apply_node(hypothetical_node(name, zone=name))
+        cluster.apply_pod(hypothetical_pod("web", "a", labels={"app": "web"}))
+        plugin, view = plugin_for(cluster), cluster.view(None)
+        keys = ["zone", *[f"key-{number}" for number in range(constraints)]]
+        pod = constrained(*[TopologySpreadConstraint(1, key, action, WEB, node_taints_policy="Honor") for key in keys])
+        pod = structs.replace(pod, spec=structs.replace(pod.spec, tolerations=(Toleration("a"),) * constraints))
+
+        def judge() -> None:
+            state = CycleState(pod)
+            if action == HARD:
+                assert plugin.pre_filter(state, pod) is None
+                assert reasons(plugin.filter(state, pod, view), view) == [NO_LABEL.message] * 2
+            else:
+                assert plugin.pre_score(state, pod, view) is None
+                assert not plugin.score(state, pod, view).any()
+
+        judge()
+        return executed(judge)
+
+    assert judging(800) < 3 * judging(400)
 
 
 def test_of_pods_with_many_labels_nothing_is_kept() -> None:
