@@ -1,4 +1,4 @@
-"""How much memory something takes for good."""
+"""How much memory something takes, for good or for a while."""
 
 import gc
 import tracemalloc
@@ -15,5 +15,16 @@ def kept_bytes(work: Callable[[], object]) -> int:
         work()
         gc.collect()
         return tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+def peak_bytes(work: Callable[[], object]) -> int:
+    """Do some work; returns the most bytes that Python and NumPy have of it at one time."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

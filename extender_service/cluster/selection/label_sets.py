@@ -1,6 +1,7 @@
 """The distinct labels of pods, and which of them a selector matches."""
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
 import msgspec
@@ -82,7 +83,8 @@ class LabelSets:
 
     A label key is indexed when a selector first asks for it, and kept current from then on. With that, a new selector
     costs in proportion to the sets that it matches, even where every pod has labels of its own. At most `limit` keys
-    are kept; the least recently used is dropped first.
+    are kept; the least recently used is dropped first. A key that no pod has costs no look at the sets: a selector may
+    name thousands.
     """
 
     def __init__(self, limit: int = 256) -> None:
@@ -90,6 +92,8 @@ class LabelSets:
         self._sets: Interner[LabelSet] = Interner()
         self._namespaces: Interner[str] = Interner()
         self._namespace = np.full(_FIRST_CAPACITY, _UNUSED, np.intp)
+        # How many label sets have each key.
+        self._keys: Counter[str] = Counter()
         self._index: LruCache[str, _Numbers] = LruCache(None, most_entries=limit, most_bytes=_MOST_KEYS_BYTES)
 
     def __len__(self) -> int:
@@ -130,6 +134,7 @@ class LabelSets:
         if number == len(self._namespace):
             self._namespace = np.pad(self._namespace, (0, number), constant_values=_UNUSED)
         self._namespace[number] = self._namespaces.hold(label_set.namespace)
+        self._keys.update(labels.keys())
         for key, index in self._index.items():
             if key in labels:
                 index.add(labels[key], number)
@@ -141,6 +146,10 @@ class LabelSets:
         if self._sets.release(number):
             self._namespaces.release(int(self._namespace[number]))
             self._namespace[number] = _UNUSED
+            self._keys.subtract(labels.keys())
+            for key in labels:
+                if not self._keys[key]:
+                    del self._keys[key]
             for key, index in self._index.items():
                 if key in labels:
                     index.remove(labels[key], number)
@@ -151,21 +160,28 @@ class LabelSets:
         mask = np.zeros(self.size, np.bool_)
         if not any(pods.selector.nothing for pods in selectors):
             numbers = self._having(requirement for pods in selectors for requirement in pods.selector.requirements)
-            for pods in selectors:
-                if pods.namespaces is not None:
-                    numbers = numbers[self._is_in(pods.namespaces)[self._namespace[numbers]]]
+            namespaces = [pods.namespaces for pods in selectors if pods.namespaces is not None]
+            if namespaces:
+                in_all = self._is_in(frozenset.intersection(*namespaces))
+                numbers = numbers[in_all[self._namespace[numbers]]]
             mask[numbers] = True
         return mask
 
     def _having(self, requirements: Iterable[Requirement]) -> NDArray[np.intp]:
         """The numbers of the label sets that satisfy all requirements."""
+        by_key: dict[str, list[Requirement]] = {}
+        for requirement in requirements:
+            if requirement.key in self._keys:
+                by_key.setdefault(requirement.key, []).append(requirement)
+            elif requirement.operator in (Operator.IN, Operator.EXISTS):
+                return np.zeros(0, np.intp)
         has: list[AbstractSet[int]] = []
         has_not: list[AbstractSet[int]] = []
-        for requirement in requirements:
-            index = self._indexed(requirement.key)
-            names_values = requirement.operator in (Operator.IN, Operator.NOT_IN)
-            found = index.having(requirement.values) if names_values else index.having_any()
-            (has if requirement.operator in (Operator.IN, Operator.EXISTS) else has_not).append(found)
+        for key, index in self._indexed(by_key).items():
+            for requirement in _joined(by_key[key]):
+                names_values = requirement.operator in (Operator.IN, Operator.NOT_IN)
+                found = index.having(requirement.values) if names_values else index.having_any()
+                (has if requirement.operator in (Operator.IN, Operator.EXISTS) else has_not).append(found)
         if has:
             has.sort(key=len)
             left = set(has[0]).intersection(*has[1:]).difference(*has_not)
@@ -181,17 +197,40 @@ class LabelSets:
         wanted[[number for name in namespaces if (number := self._namespaces.number_of(name)) >= 0]] = True
         return wanted
 
-    def _indexed(self, key: str) -> "_Numbers":
-        index: _Numbers | None = self._index[key]
-        if index is None:
-            index = _Numbers()
-            for number, label_set in enumerate(self._sets.values):
-                value = None if label_set is None else label_set.labels.get(key)
-                if value is not None:
-                    index.add(value, number)
-            # Its key alone counts: what the index holds follows from the label sets that there are.
-            self._index.keep(key, index, size_of(key))
-        return index
+    def _indexed(self, keys: Collection[str]) -> "dict[str, _Numbers]":
+        """Return the index of each key. Those that are missing are made in one pass over the label sets."""
+        found: dict[str, _Numbers] = {key: self._index[key] for key in keys if key in self._index}
+        if len(found) == len(keys):
+            return found
+        missing = {key: _Numbers() for key in keys if key not in found}
+        for number, label_set in enumerate(self._sets.values):
+            if label_set is not None:
+                labels = label_set.labels
+                for key in missing.keys() & labels.keys():
+                    missing[key].add(labels[key], number)
+        # Those of a pod that names very many would take the place of all others.
+        if 2 * len(missing) <= self.limit:
+            for key, index in missing.items():
+                # Its key alone counts: what the index holds follows from the label sets that there are.
+                self._index.keep(key, index, size_of(key))
+        return found | missing
+
+
+def _joined(requirements: list[Requirement]) -> list[Requirement]:
+    """Return requirements on one label that ask together what these do: at most one of each operator.
+
+    A pod may name the same label thousands of times, with values that very many pods have.
+    """
+    if len(requirements) == 1:
+        return requirements
+    values_of: dict[Operator, set[str]] = {}
+    for requirement in requirements:
+        values = values_of.setdefault(requirement.operator, set(requirement.values))
+        if requirement.operator is Operator.IN:
+            values.intersection_update(requirement.values)
+        else:
+            values.update(requirement.values)
+    return [Requirement(requirements[0].key, operator, tuple(values)) for operator, values in values_of.items()]
 
 
 class _Numbers:

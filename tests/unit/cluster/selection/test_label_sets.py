@@ -1,10 +1,23 @@
+from collections.abc import Sequence
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from extender_service.cluster.selection.label_sets import LabelSet, LabelSets, PodSelector, label_set
-from extender_service.kube.parsing.selectors import EVERYTHING, NOTHING, label_set_selector, parse_label_selector
+from extender_service.kube.parsing.selectors import (
+    EVERYTHING,
+    NOTHING,
+    Operator,
+    Requirement,
+    Selector,
+    label_set_selector,
+    parse_label_selector,
+)
 from extender_service.kube.types.core import LabelSelector, SelectorRequirement
+from tests.counted.bytecodes import executed
 from tests.support import selectors as random_selectors
+from tests.support.memory import MIB, peak_bytes
 
 pod_selectors = st.builds(PodSelector, random_selectors.namespace_sets, random_selectors.selectors)
 
@@ -120,10 +133,82 @@ def test_all_of_many_requirements_hold_and_any_of_their_values() -> None:
 
 def test_only_so_many_labels_are_indexed() -> None:
     sets = LabelSets(limit=2)
-    sets.hold(LabelSet("shop", {"app": "web"}))
+    sets.hold(LabelSet("shop", {"app": "web", "tier": "front", "pod": "1"}))
     for key in ("app", "tier", "pod", "app"):
         sets.matching([PodSelector(None, label_set_selector({key: "web"}))])
     assert [key for key, _ in sets._index.items()] == ["pod", "app"]
+
+
+def test_a_label_that_no_pod_has_or_has_any_more_is_not_looked_for() -> None:
+    sets = LabelSets()
+    number = sets.hold(LabelSet("shop", {"app": "web"}))
+    web, no_tier = (PodSelector(None, label_set_selector({"app": "web"})), PodSelector(None, _lacks("tier")))
+    assert matching(sets, web) == matching(sets, no_tier) == {number}
+    assert matching(sets, PodSelector(None, label_set_selector({"tier": "front"}))) == set()
+    sets.release(number)
+    other = sets.hold(LabelSet("shop", {"tier": "front"}))
+    assert sets.indexed_count == 1
+    assert matching(sets, web) == matching(sets, no_tier) == set()
+    assert matching(sets, PodSelector(None, _lacks("app"))) == {other}
+    assert sets.indexed_count == 2
+
+
+@given(st.lists(random_selectors.labels, max_size=6), st.lists(pod_selectors, max_size=5))
+def test_many_selectors_together_select_what_each_of_them_does(
+    labels: list[dict[str, str]], selectors: list[PodSelector]
+) -> None:
+    """Also where they name the same labels."""
+    sets = LabelSets(limit=2)
+    label_sets = {LabelSet("shop", each): sets.hold(LabelSet("shop", each)) for each in labels}
+    assert matching(sets, *selectors) == {
+        number
+        for each, number in label_sets.items()
+        if all(selector.matches(each.namespace, each.labels) for selector in selectors)
+    }
+
+
+def _lacks(key: str) -> Selector:
+    return parse_label_selector(LabelSelector({}, (SelectorRequirement(key, "DoesNotExist"),)))
+
+
+def _selecting(sets: LabelSets, requirements: Sequence[SelectorRequirement]) -> int:
+    """Count the selection by so many requirements."""
+    selector = PodSelector(
+        None, Selector.of([Requirement(r.key, Operator(r.operator), r.values) for r in requirements])
+    )
+    return executed(lambda: sets.matching([selector]))
+
+
+@pytest.mark.parametrize("operator", ["In", "NotIn"])
+def test_labels_that_no_pod_has_take_no_look_at_the_pods(operator: str) -> None:
+    def selecting(pods: int) -> int:
+        sets = LabelSets()
+        for number in range(pods):
+            sets.hold(LabelSet("shop", {"app": f"app-{number}"}))
+        return _selecting(sets, [SelectorRequirement(f"key-{number}", operator, ("a",)) for number in range(1_000)])
+
+    assert selecting(500) == selecting(100)
+
+
+def test_labels_that_few_pods_have_take_one_look_at_the_pods() -> None:
+    def selecting(keys: int) -> int:
+        sets = LabelSets()
+        for number in range(1_000):
+            sets.hold(LabelSet("shop", {"app": f"app-{number}"}))
+        sets.hold(LabelSet("shop", {f"key-{number}": "a" for number in range(keys)}))
+        return _selecting(sets, [SelectorRequirement(f"key-{number}", "NotIn", ("a",)) for number in range(keys)])
+
+    assert selecting(1_000) < 3 * selecting(500)
+    assert selecting(1_000) < 1_000 * 1_000
+
+
+def test_values_that_many_pods_have_are_looked_up_once_however_often_they_are_named() -> None:
+    sets = LabelSets()
+    for number in range(1_000):
+        sets.hold(LabelSet("shop", {"app": "web" if number % 2 else "db", "pod": str(number)}))
+    often = [SelectorRequirement("app", "In", ("db", "web", f"app-{number}")) for number in range(1_000)]
+    selectors = [PodSelector(None, parse_label_selector(LabelSelector({}, (each,)))) for each in often]
+    assert peak_bytes(lambda: sets.matching(selectors)) < 2 * MIB
 
 
 def test_there_is_room_for_as_many_sets_as_there_are_and_not_for_many_more() -> None:
