@@ -1,6 +1,6 @@
 """NodePorts: two pods on one node cannot have the same host port."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -20,6 +20,9 @@ from extender_service.plugins.shared.event_objects import only_old
 PORTS_TAKEN = unschedulable("node(s) didn't have free ports for the requested pod ports")
 
 _WANTED = "PreFilterNodePorts"
+
+# By protocol and port.
+_AddressesByPort = Mapping[tuple[str, int], Collection[str]]
 
 
 class NodePorts(PreFilter, Filter):
@@ -47,7 +50,7 @@ class NodePorts(PreFilter, Filter):
         wanted = self._host_ports(pod.spec)
         if not wanted:
             return SKIP
-        state[_WANTED] = wanted
+        state[_WANTED] = _addresses_by_port(wanted)
         return None
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
@@ -56,7 +59,7 @@ class NodePorts(PreFilter, Filter):
         numbers, sets = nodes.port_sets()
         occurs = np.zeros(len(sets), np.bool_)
         occurs[numbers] = True
-        conflicting = [number for number in np.flatnonzero(occurs).tolist() if conflict(wanted, sets[number] or ())]
+        conflicting = [number for number in np.flatnonzero(occurs).tolist() if _is_any_used(wanted, sets[number] or ())]
         if not conflicting:
             return None
         conflicts = np.zeros(len(sets), np.bool_)
@@ -75,10 +78,20 @@ class NodePorts(PreFilter, Filter):
 def conflict(wanted: Collection[HostPort], used: Collection[HostPort]) -> bool:
     """Return whether a wanted port is in use (HostPortInfo.CheckConflict): same protocol and port, and the same address
     or 0.0.0.0 on either side."""
-    return any(
-        protocol == used_protocol
-        and port == used_port
-        and (address == used_address or EVERY_ADDRESS in (address, used_address))
-        for address, protocol, port in wanted
-        for used_address, used_protocol, used_port in used
-    )
+    return _is_any_used(_addresses_by_port(wanted), used)
+
+
+def _addresses_by_port(ports: Collection[HostPort]) -> _AddressesByPort:
+    by_port: dict[tuple[str, int], set[str]] = {}
+    for address, protocol, port in ports:
+        by_port.setdefault((protocol, port), set()).add(address)
+    return by_port
+
+
+def _is_any_used(wanted: _AddressesByPort, used: Collection[HostPort]) -> bool:
+    """Return what `conflict` does. Both pods may have tens of thousands of ports: none is compared with each other."""
+    for address, protocol, port in used:
+        addresses = wanted.get((protocol, port))
+        if addresses is not None and (address in addresses or address == EVERY_ADDRESS or EVERY_ADDRESS in addresses):
+            return True
+    return False

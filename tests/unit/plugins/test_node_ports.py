@@ -5,6 +5,7 @@ from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP, unschedulable
 from extender_service.plugins.node_ports import NodePorts, conflict
+from tests.counted.bytecodes import executed
 from tests.support.clusters.plugin_worlds import (
     HostPort,
     PlainPod,
@@ -56,6 +57,14 @@ def test_nodes_are_rejected_where_a_wanted_port_is_in_use(world: PluginWorld, wa
 def test_when_ports_conflict(wanted: HostPort, used: HostPort, conflicts: bool) -> None:
     assert conflict([wanted], [used]) == conflicts
     assert not conflict([wanted], [])
+
+
+def test_pods_of_many_ports_are_not_compared_port_by_port() -> None:
+    def comparing(ports: int) -> int:
+        wanted, used = ([(EVERY, "TCP", first + number) for number in range(ports)] for first in (1, 30_001))
+        return executed(lambda: conflict(wanted, used))
+
+    assert comparing(2_000) < 3 * comparing(1_000)
 
 
 def test_without_prefilter_there_is_no_filter() -> None:
