@@ -1,7 +1,7 @@
 """How many pods on each node a selector matches, kept for the selectors that decisions ask for."""
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 import numpy as np
@@ -128,7 +128,21 @@ class PodCounts(FollowingColumns[PodQuery, _Counts]):
         Pods count on rows that are `included`, and not where the number is ABSENT; the result has one entry more, of 0,
         for ABSENT to pick. It is not to be written to, and kept for as long as the very same two arrays are given.
         """
-        counts = self._counts_of(query, len(numbers))
+        return self._sums_of(self._counts_of(query, len(numbers)), numbers, size, included)
+
+    def by_values(
+        self, query: PodQuery, size: int, labels: Iterable[tuple[NDArray[np.intp], int]]
+    ) -> list[NDArray[np.int64]]:
+        """Return what `by_value` does for several labels, each given as numbers of `size` rows and how many there are.
+
+        The pods are counted once, even if the query is too large to be kept.
+        """
+        counts = self._counts_of(query, size)
+        return [self._sums_of(counts, numbers, values, None) for numbers, values in labels]
+
+    def _sums_of(
+        self, counts: _Counts, numbers: NDArray[np.intp], size: int, included: NDArray[np.bool_] | None
+    ) -> NDArray[np.int64]:
         for _, sums, _ in counts.sums.entries:
             if sums.are_of(numbers, included):
                 return sums.by_value
@@ -137,7 +151,7 @@ class PodCounts(FollowingColumns[PodQuery, _Counts]):
         sums = _Sums(weakref.ref(numbers), None if included is None else weakref.ref(included), by_value)
         counts.sums.forget(_Sums.is_of_no_use)
         counts.sums.keep(None, sums, by_value.nbytes)
-        self.keep(query, counts, counts.size_bytes)
+        self.keep(counts.query, counts, counts.size_bytes)
         return by_value
 
     def _counts_of(self, query: PodQuery, size: int) -> _Counts:

@@ -130,7 +130,7 @@ class AffinityRequirement:
             return None
         self._count(nodes)
         has_keys, is_near = np.ones(len(nodes), np.bool_), np.ones(len(nodes), np.bool_)
-        added = self._added((self._near.selectors,), nodes)
+        added = self._added({self._near.selectors: 1}, nodes)
         topologies = np.full(len(nodes), sum(np.count_nonzero(pods) for pods in self._near_pods.values()))
         for key in self._near_keys:
             numbers, _ = nodes.label(key)
@@ -149,7 +149,8 @@ class AffinityRequirement:
             return None
         self._count(nodes)
         added = {
-            key: self._added([query.selectors for query in queries], nodes) for key, queries in self._apart.items()
+            key: self._added({query.selectors: times for query, times in queries.items()}, nodes)
+            for key, queries in self._apart.items()
         }
         return _are_near(nodes, self._apart_pods, added)
 
@@ -181,11 +182,13 @@ class AffinityRequirement:
         self._table = nodes.table
         everywhere = nodes.everywhere()
         counts = self._cluster.pod_counts
-        self._near_pods = {key: _by_value(counts, self._near, everywhere, key) for key in self._near_keys}
-        self._apart_pods = {}
-        for key, queries in self._apart.items():
-            each = [_by_value(counts, query, everywhere, key) for query in queries]
-            self._apart_pods[key] = each[0] if len(each) == 1 else np.sum(each, axis=0)
+        self._near_pods = {}
+        if self._near_keys:
+            labels = map(everywhere.label, self._near_keys)
+            sized = ((numbers, column.values.size) for numbers, column in labels)
+            near = counts.by_values(self._near, len(everywhere), sized)
+            self._near_pods = dict(zip(self._near_keys, near, strict=True))
+        self._apart_pods = {key: _sum(counts, queries, everywhere, key) for key, queries in self._apart.items()}
         unwanted: dict[str, Amounts] = {}
         for term in self._unwanted_by:
             key = term.key.term.topology_key
@@ -197,11 +200,13 @@ class AffinityRequirement:
             sums[ABSENT] = 0
         self._unwanted_pods = {key: sums for key, sums in unwanted.items() if np.count_nonzero(sums)}
 
-    def _added(self, queries: Iterable[tuple[PodSelector, ...]], nodes: NodeView) -> Amounts | None:
-        """Return how many more (or fewer) pods each node has in its own world, each once per query that matches."""
+    def _added(self, queries: Mapping[tuple[PodSelector, ...], int], nodes: NodeView) -> Amounts | None:
+        """Return how many more (or fewer) pods each node has in its own world, each as often as the queries that match
+        are given."""
         if not nodes.is_changed:
             return None
-        return sum((nodes.pods_added(selectors) for selectors in queries), start=np.zeros(len(nodes), np.int64))
+        more = (times * nodes.pods_added(selectors) for selectors, times in queries.items())
+        return sum(more, start=np.zeros(len(nodes), np.int64))
 
     def _unwanted_added(self, nodes: NodeView) -> dict[str, Amounts | None]:
         if not nodes.is_changed:
@@ -238,11 +243,12 @@ class AffinityRequirement:
 
 
 class _Queries(NamedTuple):
-    """The topology keys of affinity, the pods that match all of its terms, and those of anti-affinity by key."""
+    """The topology keys of affinity, the pods that match all of its terms, and those of anti-affinity by key, with the
+    number of equal terms."""
 
     near_keys: list[str]
     near: PodQuery
-    apart: dict[str, list[PodQuery]]
+    apart: dict[str, dict[PodQuery, int]]
 
 
 _NO_QUERIES = _Queries([], PodQuery(()), {})
@@ -250,9 +256,10 @@ _NO_QUERIES = _Queries([], PodQuery(()), {})
 
 def _queries(_nodes: NodeView, _version: int, workloads: Workloads, terms: PodAffinityTerms) -> _Queries:
     """Return which pods the required terms of a pod match, as of a version of the namespaces."""
-    apart: dict[str, list[PodQuery]] = {}
+    apart: dict[str, dict[PodQuery, int]] = {}
     for term in terms.required_anti:
-        apart.setdefault(term.topology_key, []).append(PodQuery((selected_pods(term, workloads),)))
+        queries, query = apart.setdefault(term.topology_key, {}), PodQuery((selected_pods(term, workloads),))
+        queries[query] = queries.get(query, 0) + 1
     near_keys = list(dict.fromkeys(term.topology_key for term in terms.required))
     return _Queries(near_keys, PodQuery(tuple(selected_pods(term, workloads) for term in terms.required)), apart)
 
@@ -261,9 +268,20 @@ def _occupied(by_key: Mapping[str, NDArray[np.bool_]], nodes: NodeView) -> tuple
     return tuple([Occupied(key, nodes.label(key)[1], has_pods.tobytes()) for key, has_pods in by_key.items()])
 
 
-def _by_value(counts: PodCounts, query: PodQuery, nodes: NodeView, key: str) -> Amounts:
+def _sum(counts: PodCounts, queries: Mapping[PodQuery, int], nodes: NodeView, key: str) -> Amounts:
+    """Add up the pods of some queries, each as often as it is given, by the number of the label's value.
+
+    There may be thousands: so the counts are added one after the other, and not kept side by side.
+    """
     numbers, column = nodes.label(key)
-    return counts.by_value(query, numbers, column.values.size)
+    total: Amounts | None = None
+    for query, times in queries.items():
+        pods = counts.by_value(query, numbers, column.values.size)
+        if times > 1:
+            pods = times * pods
+        total = pods if total is None else total + pods
+    assert total is not None
+    return total
 
 
 def _are_near(nodes: NodeView, pods_by_key: Mapping[str, Amounts], added: Mapping[str, Amounts | None]) -> Mask | None:

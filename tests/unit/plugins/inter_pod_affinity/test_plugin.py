@@ -1,4 +1,5 @@
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from extender_service.kube.types.workloads import Namespace
 from extender_service.plugins.inter_pod_affinity.args import InterPodAffinityArgs
 from extender_service.plugins.inter_pod_affinity.plugin import NOT_APART, NOT_NEAR, UNWANTED, InterPodAffinity
 from extender_service.plugins.inter_pod_affinity.scoring import points_of
+from tests.counted.bytecodes import executed
 from tests.support.clusters.hypothetical_worlds import (
     NAMESPACES,
     HypotheticalWorld,
@@ -35,6 +37,7 @@ from tests.support.clusters.hypothetical_worlds import (
     hypothetical_worlds,
     reasons,
 )
+from tests.support.memory import MIB, peak_bytes
 
 WEB = PodAffinityTerm("zone", LabelSelector({"app": "web"}))
 DB = PodAffinityTerm("zone", LabelSelector({"app": "db"}))
@@ -137,6 +140,43 @@ def test_namespaces_are_selected_by_their_labels(cluster: Cluster) -> None:
         None,
         None,
     ]
+
+
+def test_a_term_of_anti_affinity_may_be_given_twice(cluster: Cluster) -> None:
+    pod = hypothetical_pod("new", affinity=apart(WEB, WEB, DB))
+    assert filtered(cluster, pod) == [NOT_APART.message, None, None]
+
+
+def test_thousands_of_terms_of_anti_affinity_take_the_memory_of_a_few() -> None:
+    cluster = Cluster()
+    for number in range(1_000):
+        cluster.apply_node(hypothetical_node(f"node-{number}", zone=str(number)))
+    cluster.apply_pod(hypothetical_pod("web", "node-1", labels={"app": "web"}))
+    terms = [PodAffinityTerm("zone", LabelSelector({"app": f"app-{number}"})) for number in range(1_000)]
+    cluster.pod_counts.most_entries = 10
+    pods = [
+        hypothetical_pod("new", affinity=apart(*[WEB] * 1_000)),
+        hypothetical_pod("new", affinity=apart(WEB, *terms)),
+    ]
+    for pod in pods:
+        assert peak_bytes(partial(filtered, cluster, pod)) < 5 * MIB
+
+
+def test_the_pods_of_many_terms_are_counted_once_for_all_topologies() -> None:
+    def filtering(keys: int) -> int:
+        cluster = Cluster()
+        cluster.apply_node(hypothetical_node("a", zone="x"))
+        # Too much to be kept.
+        others = SelectorRequirement("pod", "NotIn", tuple(map(str, range(300))))
+        terms = [
+            PodAffinityTerm(f"key-{number}", LabelSelector({"app": f"app-{number}"}, (others,)))
+            for number in range(keys)
+        ]
+        pod = hypothetical_pod("new", affinity=near(*terms))
+        assert filtered(cluster, pod) == [NOT_NEAR.message]
+        return executed(lambda: filtered(cluster, pod))
+
+    assert filtering(400) < 3 * filtering(200)
 
 
 def test_a_malformed_term_rejects_the_pod(cluster: Cluster) -> None:
