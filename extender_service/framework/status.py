@@ -148,22 +148,28 @@ class Rejections:
     ) -> "Rejections":
         """Reject nodes with all the reasons that hold there, in the order of `checks`: (reason, where it holds).
 
-        `unresolvable` marks rejected nodes whose code is UnschedulableAndUnresolvable instead.
+        Thousands of reasons may share an array. `unresolvable` marks rejected nodes whose code is
+        UnschedulableAndUnresolvable instead.
         """
         keys = np.zeros(size, np.int64)
+        bits: Sequence[int] = range(len(checks))
         if len(checks) <= _BITS:
             for bit, (_, holds) in enumerate(checks):
                 keys |= holds.astype(np.int64) << bit
             masks: Sequence[int] | None = None
         else:
-            packed = np.packbits(np.stack([holds for _, holds in checks], axis=1), axis=1, bitorder="little")
+            # Thousands may hold on the same nodes, as of resources that no node offers.
+            distinct_holds = {id(holds): holds for _, holds in checks}
+            bit_of = dict(zip(distinct_holds, range(len(distinct_holds)), strict=True))
+            bits = [bit_of[id(holds)] for _, holds in checks]
+            packed = np.packbits(np.stack(list(distinct_holds.values()), axis=1), axis=1, bitorder="little")
             distinct, inverse = np.unique(packed, axis=0, return_inverse=True)
-            masks = [int.from_bytes(bits.tobytes(), "little") for bits in distinct]
+            masks = [int.from_bytes(together.tobytes(), "little") for together in distinct]
             keys = np.where(np.array([mask != 0 for mask in masks])[inverse], inverse + 1, 0)
 
         def status_of(key: int) -> Status:
             mask = key if masks is None else masks[key - 1]
-            return Status(code, tuple(reason for bit, (reason, _) in enumerate(checks) if mask >> bit & 1))
+            return Status(code, tuple(reason for bit, (reason, _) in zip(bits, checks, strict=True) if mask >> bit & 1))
 
         if unresolvable is None:
             return cls(keys, status_of)

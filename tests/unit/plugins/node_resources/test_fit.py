@@ -48,6 +48,7 @@ from tests.support.clusters.plugin_worlds import (
     worlds,
 )
 from tests.support.go_integers import quotient, wrapped
+from tests.support.memory import MIB, peak_bytes
 from tests.support.shapes import line, shapes
 
 DEFAULTS = {CPU: 100, MEMORY: 200 * 1024 * 1024}
@@ -150,6 +151,30 @@ def test_a_sum_that_overflows_leaves_room_of_what_no_node_offers(running: tuple[
     lacks = unschedulable(f"Insufficient {GPU}")
     assert rejected(plugin, state, pod, world) == [None if fits else lacks, lacks]
     assert plugin.needs(state, world.view) is None
+
+
+def test_thousands_of_resources_that_no_node_offers_take_no_array_each() -> None:
+    """Each is a reason all the same."""
+    cluster = Cluster()
+    for number in range(1_000):
+        cluster.apply_node(PlainNode(f"node-{number}", allocatable={CPU: 4_000, "pods": 10}).to_node())
+    names = [f"example.com/r{number:04}" for number in range(2_000)]
+    pod = PlainPod("new", {CPU: 5_000, **dict.fromkeys(names, 1)}).to_pod()
+    plugin, view = (
+        NodeResourcesFit(NodeResourcesFitArgs(), Handle(cluster, ClusterFile(cluster, []))),
+        cluster.view(None),
+    )
+    state = CycleState(pod)
+    plugin.pre_filter(state, pod)
+
+    def judge() -> None:
+        rejections = plugin.filter(state, pod, view)
+        assert rejections is not None
+        assert len(rejections.rejected) == 1_000
+        [key] = set(rejections.keys.tolist())
+        assert rejections.status_of(key).reasons == tuple(f"Insufficient {name}" for name in (CPU, *names))
+
+    assert peak_bytes(judge) < 4 * MIB
 
 
 def test_without_prefilter_there_is_no_filter() -> None:
