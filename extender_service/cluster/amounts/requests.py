@@ -213,10 +213,11 @@ def _total_of_containers(pod: RequestShape | ContainerRequests, defaults: Nanos)
         if is_sidecar:
             _add(totals, nanos)
             _add(sidecars, nanos)
-            _raise_to(peak, sidecars)
+            now = {name: sidecars[name] for name in nanos}
         else:
-            _add(nanos, sidecars)
-            _raise_to(peak, nanos)
+            now = {name: amount + sidecars[name] if name in sidecars else amount for name, amount in nanos.items()}
+        # Of what this container does not request, the peak is no less than the sidecars have: there may be thousands.
+        _raise_to(peak, now)
     _raise_to(totals, peak)
     return totals
 
@@ -256,7 +257,7 @@ def _nonzero(shape: RequestShape, name: str, default: int) -> int:
     peak = 0
     sidecars: Nanos = {}
     for is_sidecar, requests in shape.init_containers:
-        nanos = _nanos(requests)
+        nanos = {known: parse_quantity(raw) for known, raw in requests if known == name}
         if is_sidecar:
             _add(sidecars, nanos)
             nanos = sidecars

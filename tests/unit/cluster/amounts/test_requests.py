@@ -22,6 +22,7 @@ from extender_service.cluster.amounts.requests import (
 from extender_service.config.rules import rules_of
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import Container, ContainerPort, PodResources, PodSpec, ResourceList
+from tests.counted.bytecodes import executed
 from tests.support.objects import make_container
 
 GI = 2**30
@@ -84,6 +85,17 @@ def test_an_init_container_runs_beside_the_sidecars_started_before_it_only() -> 
     main = make_container({"cpu": "1"})
     assert amounts(main, init=(sidecar(cpu="500m"), setup)) == {"cpu": 3500}
     assert amounts(main, init=(setup, sidecar(cpu="500m"))) == {"cpu": 3000}
+
+
+@pytest.mark.parametrize("kind", [None, "Always"])
+def test_thousands_of_resources_are_added_up_once_for_all_sidecars(kind: str | None) -> None:
+    def adding(sidecars: int) -> int:
+        resources = tuple(sidecar(**{f"example.com/r{number}": "1"}) for number in range(sidecars))
+        others = tuple(make_container({"cpu": f"{number}m"}, restart_policy=kind or "") for number in range(sidecars))
+        shape = request_shape(PodSpec(init_containers=resources + others))
+        return executed(lambda: pod_requests(shape))
+
+    assert adding(400) < 3 * adding(200)
 
 
 def test_overhead_comes_on_top() -> None:
