@@ -1,6 +1,6 @@
 """VolumeBinding: a pod goes where its volumes can be reached, bound or made."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
@@ -101,7 +101,8 @@ class FoundBindings(msgspec.Struct):
     @classmethod
     def on(cls, nodes: NodeView, bindings: StaticBindings, passing: Mask) -> "FoundBindings":
         """Keep what was found on nodes, as far as they pass."""
-        chosen = [np.where(passing, numbers, UNBOUND) for numbers in bindings.chosen]
+        distinct = {id(numbers): np.where(passing, numbers, UNBOUND) for numbers in bindings.chosen}
+        chosen = [distinct[id(numbers)] for numbers in bindings.chosen]
         return cls(nodes.to_keep(), StaticBindings(bindings.claims, bindings.volumes, chosen), passing)
 
     def at(self, nodes: NodeView) -> StaticBindings:
@@ -109,7 +110,8 @@ class FoundBindings(msgspec.Struct):
         seen, rows = self.nodes.rows, nodes.rows
         position_of = np.full(max(seen.max(initial=0), rows.max(initial=0)) + 1, -1, np.intp)
         position_of[seen] = np.arange(len(seen))
-        chosen = [np.append(numbers, UNBOUND)[position_of[rows]] for numbers in self.bindings.chosen]
+        distinct = {id(numbers): np.append(numbers, UNBOUND)[position_of[rows]] for numbers in self.bindings.chosen}
+        chosen = [distinct[id(numbers)] for numbers in self.bindings.chosen]
         return StaticBindings(self.bindings.claims, self.bindings.volumes, chosen)
 
     def on_node(self, node_name: str, claims: Sequence[PersistentVolumeClaim]) -> VolumePlan | None:
@@ -270,7 +272,7 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
     def _check_bound(self, verdicts: VolumeVerdicts, nodes: NodeView, claims: Sequence[PersistentVolumeClaim]) -> None:
         """Reject nodes that cannot reach a volume; the first one settles it (checkBoundClaims in binder.go)."""
         unsettled = np.ones(len(nodes), np.bool_)
-        for claim in claims:
+        for claim in _each_once(claims):
             volume = self.handle.cluster.storage.volume(claim.spec.volume_name)
             if volume is None:
                 verdicts.add(NO_VOLUME, unsettled)
@@ -285,7 +287,7 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
         """Reject nodes where a claim can neither be bound to a volume nor have one made; the first claim settles it
         (FindPodVolumes in binder.go)."""
         unsettled = ~verdicts.failed
-        being_made = _being_made(claims)
+        being_made = _each_once(_being_made(claims))
         for claim in being_made:
             elsewhere = unsettled & ~nodes.is_named([claim.metadata.annotations[SELECTED_NODE_ANNOTATION]])
             verdicts.add(NOTHING_TO_BIND, elsewhere)
@@ -298,7 +300,12 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
             return None
         for claim in being_made:
             unsettled &= ~self._make(verdicts, nodes, claim, unsettled)
-        for claim, chosen in zip(bindings.claims, bindings.chosen, strict=True):
+        # A claim may be given thousands of times, and finds nothing from some time on.
+        distinct = {
+            (key_of(claim), id(chosen)): (claim, chosen)
+            for claim, chosen in zip(bindings.claims, bindings.chosen, strict=True)
+        }
+        for claim, chosen in distinct.values():
             unsettled &= ~self._make(verdicts, nodes, claim, unsettled & (chosen == UNBOUND))
         return bindings
 
@@ -322,6 +329,11 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
 def _has_bindings(state: CycleState) -> bool:
     """Return whether Filter found existing volumes to bind claims to."""
     return _BINDINGS in state and bool(state[_BINDINGS].bindings.volumes)
+
+
+def _each_once(claims: Iterable[PersistentVolumeClaim]) -> Collection[PersistentVolumeClaim]:
+    """Return claims without those that a pod gives again: it may do so thousands of times."""
+    return {key_of(claim): claim for claim in claims}.values()
 
 
 def _being_made(claims: Sequence[PersistentVolumeClaim]) -> list[PersistentVolumeClaim]:

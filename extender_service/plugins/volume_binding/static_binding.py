@@ -15,7 +15,7 @@ from extender_service.config.rules import Rules
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.kube.parsing.quantities import parse_quantity
 from extender_service.kube.parsing.selectors import Selector, SelectorError, parse_label_selector
-from extender_service.kube.types.keys import key_of
+from extender_service.kube.types.keys import Key, key_of
 from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeClaim
 from extender_service.plugins.volume_binding.reach import can_reach, lowest_ranks
 
@@ -25,7 +25,10 @@ _FILESYSTEM = "Filesystem"
 
 
 class StaticBindings(msgspec.Struct):
-    """What claims would be bound to: for each claim and node, the number of a volume in `volumes`, or UNBOUND."""
+    """What claims would be bound to: for each claim and node, the number of a volume in `volumes`, or UNBOUND.
+
+    Claims that find nothing share one array.
+    """
 
     claims: Sequence[PersistentVolumeClaim]
     volumes: list[PersistentVolume]
@@ -80,12 +83,24 @@ def bind_statically(
     by_size = sorted(claims, key=request_nanos)
     found = StaticBindings(by_size, [], [])
     numbers: dict[str, int] = {}
+    nowhere = np.full(len(nodes), UNBOUND, np.intp)
+    taken: list[NDArray[np.intp]] = []
+    hopeless: set[Key] = set()
     for claim in by_size:
-        wanted = _wanted(claim, rules)
-        kept = [volume for volume in free.kept_for(key_of(claim)) if wanted.is_kept(volume)]
-        chosen, undecided = _kept(nodes, kept, numbers, found)
-        if undecided.any():
-            chosen = np.where(undecided, _smallest(nodes, wanted, free, numbers, found), chosen)
+        key = key_of(claim)
+        chosen = nowhere
+        # A pod may give a claim thousands of times: one that has found nothing finds nothing again.
+        if key not in hopeless:
+            wanted = _wanted(claim, rules)
+            kept = [volume for volume in free.kept_for(key) if wanted.is_kept(volume)]
+            chosen, undecided = _kept(nodes, kept, numbers, found, taken)
+            if undecided.any():
+                chosen = np.where(undecided, _smallest(nodes, wanted, free, numbers, found, taken), chosen)
+            if (chosen != UNBOUND).any():
+                taken.append(chosen)
+            else:
+                hopeless.add(key)
+                chosen = nowhere
         found.chosen.append(chosen)
     return found
 
@@ -96,7 +111,11 @@ def request_nanos(claim: PersistentVolumeClaim) -> int:
 
 
 def _kept(
-    nodes: NodeView, kept: Sequence[FreeVolume], numbers: dict[str, int], found: StaticBindings
+    nodes: NodeView,
+    kept: Sequence[FreeVolume],
+    numbers: dict[str, int],
+    found: StaticBindings,
+    taken_before: Sequence[NDArray[np.intp]],
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """Return the kept volume on each node, and which nodes have none left. A node gets the first one left, or none if
     that is out of its reach."""
@@ -104,25 +123,30 @@ def _kept(
     undecided = np.ones(len(nodes), np.bool_)
     for free in kept:
         number = _number(free.volume, numbers, found.volumes)
-        taken = _are_taken(np.full(len(nodes), number, np.intp), found)
+        taken = _are_taken(np.full(len(nodes), number, np.intp), taken_before)
         chosen[undecided & ~taken & can_reach(nodes, reach_of(free.volume))] = number
         undecided &= taken
     return chosen, undecided
 
 
-def _are_taken(candidates: NDArray[np.intp], found: StaticBindings) -> NDArray[np.bool_]:
+def _are_taken(candidates: NDArray[np.intp], taken_before: Sequence[NDArray[np.intp]]) -> NDArray[np.bool_]:
     """Return for each node whether the candidate there is chosen for an earlier claim."""
     taken = np.zeros(len(candidates), np.bool_)
-    for others in found.chosen:
+    for others in taken_before:
         taken |= candidates == others
     return taken
 
 
 def _smallest(
-    nodes: NodeView, wanted: _Wanted, free: FreeVolumes, numbers: dict[str, int], found: StaticBindings
+    nodes: NodeView,
+    wanted: _Wanted,
+    free: FreeVolumes,
+    numbers: dict[str, int],
+    found: StaticBindings,
+    taken_before: Sequence[NDArray[np.intp]],
 ) -> NDArray[np.intp]:
-    # Of volumes with the same reach, a node can have lost only as many as there were claims before.
-    depth = len(found.chosen) + 1
+    # Of volumes with the same reach, a node can have lost only as many as claims before have taken.
+    depth = len(taken_before) + 1
     fitting = [
         (volume.capacity_nanos, volume.volume.metadata.name, reach, volume.volume)
         for reach, volumes in free.of_class(wanted.claim.class_name).items()
@@ -135,7 +159,7 @@ def _smallest(
     chosen = np.full(len(nodes), UNBOUND, np.intp)
     for place in range(depth - 1, -1, -1):
         candidate = candidates[:, place]
-        chosen = np.where((candidate == UNBOUND) | _are_taken(candidate, found), chosen, candidate)
+        chosen = np.where((candidate == UNBOUND) | _are_taken(candidate, taken_before), chosen, candidate)
     return chosen
 
 

@@ -12,6 +12,7 @@ from extender_service.framework.plugin_errors import PluginError
 from extender_service.kube.types.core import LabelSelector, SelectorRequirement
 from extender_service.kube.types.storage import ClaimReference, PersistentVolume, PersistentVolumeClaim
 from extender_service.plugins.volume_binding.static_binding import UNBOUND, bind_statically
+from tests.counted.bytecodes import executed
 from tests.support.clusters.volume_worlds import storage_cluster
 from tests.support.objects import make_node
 from tests.support.storage_objects import make_claim, make_volume
@@ -139,6 +140,18 @@ def test_a_claim_that_is_named_twice_gets_two_free_volumes() -> None:
     claim = make_claim("c")
     volumes = [local("small", "a", "b"), local("large", "a", size="2Gi")]
     assert bound_in_order(volumes, claim, claim) == [["small", "small", None], ["large", None, None]]
+
+
+def test_a_claim_that_is_named_very_often_and_finds_nothing_is_looked_at_once() -> None:
+    cluster = cluster_with([local("other-class", "a", size="1Mi"), local("a", "a"), local("b", "b")])
+    view, free = cluster.view(None), cluster.storage.free_volumes
+
+    def binding(times: int) -> int:
+        found = bind_statically(view, [make_claim("c")] * times, free, rules_of(31))
+        assert len(found.chosen) == times
+        return executed(lambda: bind_statically(view, [make_claim("c")] * times, free, rules_of(31)))
+
+    assert binding(100) - binding(50) < 50 * 100
 
 
 def test_attributes_of_volumes_are_an_error_while_their_feature_is_off() -> None:
