@@ -63,6 +63,38 @@ def spread_constraints(count: int) -> Pod:
     )
 
 
+def spread_topologies(count: int) -> Pod:
+    """Wants to be spread over so many kinds of topologies, which no node is in."""
+    return pod(
+        topologySpreadConstraints=[
+            {
+                "maxSkew": 1,
+                "topologyKey": f"key-{number}",
+                "whenUnsatisfiable": "ScheduleAnyway" if number % 2 else "DoNotSchedule",
+                "labelSelector": {"matchLabels": {"app": f"app-{number:03}"}},
+            }
+            for number in range(count)
+        ]
+    )
+
+
+def selector_keys(count: int) -> Pod:
+    """Prefers to be near pods with so many labels, which no pod has."""
+    term = {"labelSelector": {"matchLabels": {f"key-{number}": "v" for number in range(count)}}, "topologyKey": _HOST}
+    return pod(affinity={"podAffinity": {_PREFERRED: [{"weight": 1, "podAffinityTerm": term}]}})
+
+
+def equal_anti_affinity_terms(count: int) -> Pod:
+    """Must not be near any pod, and says so often."""
+    return pod(affinity={"podAntiAffinity": {_REQUIRED: [{"labelSelector": {}, "topologyKey": _HOST}] * count}})
+
+
+def affinity_topologies(count: int) -> Pod:
+    """Must be near pods of so many kinds, in as many topologies."""
+    terms = [{**_term("NotIn", number), "topologyKey": f"key-{number}"} for number in range(count)]
+    return pod(affinity={"podAffinity": {_REQUIRED: terms}})
+
+
 def resources(count: int) -> Pod:
     """Requests so many resources that no node has."""
     return pod(containers=[{"resources": {"requests": {f"example.com/r{number}": "1" for number in range(count)}}}])
@@ -102,7 +134,11 @@ BY_LIMIT: dict[str, tuple[Callable[[int], Pod], int, int]] = {
     "node selector terms": (node_terms, 1_000, 20_000),
     "preferred affinity terms": (affinity_terms, 1_000, 5_000),
     "required anti-affinity terms": (anti_affinity_terms, 1_000, 5_000),
+    "equal anti-affinity terms": (equal_anti_affinity_terms, 1_000, 5_000),
+    "topologies of required affinity": (affinity_topologies, 1_000, 5_000),
+    "labels of a selector": (selector_keys, 1_000, 20_000),
     "topology spread constraints": (spread_constraints, 1_000, 5_000),
+    "topologies of spread constraints": (spread_topologies, 1_000, 5_000),
     "resources": (resources, 100, 20_000),
     "containers": (containers, 1_000, 20_000),
     "host ports": (ports, 1_000, 20_000),
