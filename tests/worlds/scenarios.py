@@ -209,9 +209,8 @@ class ScheduledCluster:
         if "late-extender" in wanted:
             LateExtender(self.world, until)
         if "cancels" in wanted:
-            CancellingExtender(
-                self.world, ActorClient(self.world, [*self.api_servers.servers.values()], "quota"), until
-            )
+            client = ActorClient(self.world, [*self.api_servers.servers.values()], "quota")
+            CancellingExtender(self.world, until, client)
         if "callers" in wanted and self.service is not None:
             preempts = self.scenario.mode != "preempting"
             OtherCaller(self.world, self.model.etcd, _SERVICE_ADDRESS, until, preempts=preempts).start()

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
-from tests.worlds.settings.late_extender import URL
+from tests.worlds.settings.late_extender import LateExtender
 
 Object = dict[str, Any]
 
@@ -18,8 +18,8 @@ BINDING_PLUGINS_MODULE: Final = "tests.worlds.settings.preparing"
 
 def _late_extender(config: Object, _: Random) -> None:
     """Ask an extender, too, that is late at times."""
-    late = {"urlPrefix": URL, "filterVerb": "filter", "nodeCacheCapable": True, "httpTimeout": "5s", "weight": 1}
-    config.setdefault("extenders", []).append(late)
+    late = {"urlPrefix": LateExtender.url(), "httpTimeout": "5s", "nodeCacheCapable": True, "weight": 1}
+    config.setdefault("extenders", []).append({**late, "filterVerb": "filter"})
 
 
 def _preparations(config: Object, _: Random) -> None:

@@ -3,21 +3,13 @@
 So a pod goes in the moment in which its attempt ends. Some have a finalizer of it, and go a while after that.
 """
 
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from tests.worlds.actors.client import ActorClient, RequestError
 from tests.worlds.actors.routines import start
-from tests.worlds.api_server.messages import Request, Response
-from tests.worlds.simulation.http_face import HttpFace
+from tests.worlds.settings.other_extender import Object, OtherExtender, node_names
 from tests.worlds.simulation.world import World
 
-Object = dict[str, Any]
-
-_ADDRESS: Final = "10.0.0.11"
-_PORT: Final = 8888
-URL: Final = f"http://{_ADDRESS}:{_PORT}"
 _FINALIZER: Final = "example.com/quota"
 _CANCELS: Final = 0.1
 _HOLDS_ON: Final = 0.4
@@ -27,29 +19,27 @@ _HELD_SECONDS: Final = 2.0
 _MOST_TRIES: Final = 20
 
 
-class CancellingExtender:
-    """Answers until the end of the world, and cancels no more pods from a time on. `client` is for its own requests."""
+class CancellingExtender(OtherExtender):
+    """Cancels no more pods from a time on. `client` is for its own requests."""
 
-    def __init__(self, world: World, client: ActorClient, until: float) -> None:
-        self._world = world
+    name = "cancelling-extender"
+    address = "10.0.0.11"
+
+    def __init__(self, world: World, until: float, client: ActorClient) -> None:
+        super().__init__(world, until)
         self._client = client
-        self._until = until
-        self._random = random = world.random("cancelling extender")
-        loop = world.loop("cancelling-extender")
-        world.network.listen(loop, _ADDRESS, _PORT, lambda: HttpFace(self._answer, loop, random, world.trace))
 
-    def _answer(self, request: Request) -> Response:
-        arguments = msgspec.json.decode(request.body)
-        names, metadata = arguments["NodeNames"], arguments["Pod"]["metadata"]
-        if request.path == "/filter":
-            # If it is the only extender, and only one node passes, the attempt ends with this answer.
-            self._may_cancel(metadata, 1.0 if len(names) == 1 else 0.1)
-            return Response(200, msgspec.json.encode({"NodeNames": names}))
-        self._may_cancel(metadata, 1.0)
-        return Response(200, msgspec.json.encode([{"Host": name, "Score": 0} for name in names]))
+    def _filter(self, arguments: Object) -> Object:
+        # If it is the only extender, and only one node passes, the attempt ends with this answer.
+        self._may_cancel(arguments["Pod"]["metadata"], 1.0 if len(node_names(arguments)) == 1 else 0.1)
+        return super()._filter(arguments)
+
+    def _prioritize(self, arguments: Object) -> list[Object]:
+        self._may_cancel(arguments["Pod"]["metadata"], 1.0)
+        return super()._prioritize(arguments)
 
     def _may_cancel(self, metadata: Object, share: float) -> None:
-        if self._world.timeline.now < self._until and self._random.random() < _CANCELS * share:
+        if not self._is_calm and self._random.random() < _CANCELS * share:
             holds_on = self._random.random() < _HOLDS_ON
             seconds = self._random.uniform(0.0, _LATER_SECONDS)
             self._client.call_later(seconds, lambda: start(self._cancel(metadata, holds_on=holds_on)))

@@ -22,8 +22,8 @@ from tests.worlds.settings.binding_settings import (
     BINDING_SETTINGS,
     DELAYED_CACHE,
 )
-from tests.worlds.settings.cancelling_extender import URL as CANCELLING_URL
-from tests.worlds.settings.odd_extender import URL
+from tests.worlds.settings.cancelling_extender import CancellingExtender
+from tests.worlds.settings.odd_extender import OddExtender
 from tests.worlds.simulation.world import World
 
 Object = dict[str, Any]
@@ -38,7 +38,7 @@ _PLUGINS: Final = {"fussy": "Fussy", "moods": "Moody", "order": "OldestFirst"}
 # The same of plugins that are made in other modules beside this one: several, or one of `serve`.
 _FICKLE: Final = ("FickleNearby", "FickleAnywhere")
 _VAGUE: Final = "Vague"
-_NOBODY: Final = "http://10.0.0.9:8888"
+_LOST_URL: Final = "http://10.0.0.9:8888"
 
 
 def _backoff(config: Object, random: Random) -> None:
@@ -64,20 +64,20 @@ def _sampling(config: Object, random: Random) -> None:
 
 def _lost_extender(config: Object, random: Random) -> None:
     """Ask an extender, too, that is not there, and may be ignored."""
-    lost = {"urlPrefix": _NOBODY, "ignorable": True, "httpTimeout": "1s", "nodeCacheCapable": True}
+    lost = {"urlPrefix": _LOST_URL, "ignorable": True, "httpTimeout": "1s", "nodeCacheCapable": True}
     config.setdefault("extenders", []).append({**lost, **_some_verbs(random)})
 
 
 def _odd_extender(config: Object, random: Random) -> None:
     """Ask an extender, too, some of whose answers are late or wrong."""
-    odd = {"urlPrefix": URL, "ignorable": random.random() < 0.5, "httpTimeout": "2s"}
+    odd = {"urlPrefix": OddExtender.url(), "ignorable": random.random() < 0.5, "httpTimeout": "2s"}
     odd["nodeCacheCapable"] = random.random() < 0.5
     config.setdefault("extenders", []).append({**odd, **_some_verbs(random)})
 
 
 def _cancels(config: Object, random: Random) -> None:
     """Ask an extender, too, that cancels some pods which it is asked about."""
-    cancelling = {"urlPrefix": CANCELLING_URL, "httpTimeout": "2s", "nodeCacheCapable": True, "weight": 1}
+    cancelling = {"urlPrefix": CancellingExtender.url(), "httpTimeout": "2s", "nodeCacheCapable": True, "weight": 1}
     config.setdefault("extenders", []).append({**cancelling, "filterVerb": "filter", "prioritizeVerb": "prioritize"})
 
 
