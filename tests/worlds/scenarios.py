@@ -25,11 +25,10 @@ from tests.worlds.parts import Parts
 from tests.worlds.settings.binding_settings import LEADER_LEASE, PROBES
 from tests.worlds.settings.cancelling_extender import CancellingExtender
 from tests.worlds.settings.late_extender import LateExtender
-from tests.worlds.settings.moody import let_moods
 from tests.worlds.settings.odd_extender import OddExtender
 from tests.worlds.settings.onlookers import Onlookers
 from tests.worlds.settings.other_callers import OtherCaller
-from tests.worlds.settings.preparing import let_prepare
+from tests.worlds.settings.plugin_moods import let_moods
 from tests.worlds.settings.probes import Probes
 from tests.worlds.settings.program_settings import ProgramSettings
 from tests.worlds.simulation.clocks import MachineClocks
@@ -214,9 +213,8 @@ class ScheduledCluster:
         if "callers" in wanted and self.service is not None:
             preempts = self.scenario.mode != "preempting"
             OtherCaller(self.world, self.model.etcd, _SERVICE_ADDRESS, until, preempts=preempts).start()
-        let_moods(self.world, until)
         has_faults = self.scenario.has_faults or self.scenario.faults is not None
-        let_prepare(self.world, until, has_faults=has_faults)
+        let_moods(self.world, until, has_faults=has_faults)
 
     def _replica(self, number: int) -> Process:
         clocks = MachineClocks(

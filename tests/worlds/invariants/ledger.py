@@ -3,7 +3,6 @@
 Name it with `--plugin tests.worlds.invariants.ledger:Ledger`, and enable it in the configuration.
 """
 
-import asyncio
 from collections.abc import Callable
 from typing import Final, Literal, NamedTuple, cast
 from weakref import WeakKeyDictionary
@@ -15,7 +14,7 @@ from extender_service.framework.interface import PostBind, Reserve
 from extender_service.framework.status import Status
 from extender_service.kube.types.core import Pod
 from tests.worlds.simulation.network import Network
-from tests.worlds.simulation.simulated_loop import SimulatedLoop
+from tests.worlds.simulation.simulated_loop import SimulatedLoop, running_loop
 
 PLUGIN: Final = ("--plugin", "tests.worlds.invariants.ledger:Ledger")
 
@@ -49,8 +48,7 @@ class Ledger(Reserve, PostBind):
 
     def __init__(self, args: None, handle: Handle) -> None:
         super().__init__(args, handle)
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, SimulatedLoop)
+        loop = running_loop()
         self.who = loop.name
         self.loop = loop
         _first_ledgers.setdefault(loop, self)

@@ -5,7 +5,7 @@ import re
 from typing import Final
 
 from tests.worlds.invariants.observed import Observed
-from tests.worlds.settings.moody import BAD_MOOD
+from tests.worlds.settings.plugin_moods import BAD_MOOD
 
 # What a program may log as a warning or an error, and when it does.
 _EXPECTED: Final = (

@@ -2,10 +2,9 @@
 them, score out of range, fail, or take long.
 
 Name them with `--plugin tests.worlds.settings.fickle:FickleNearby`, and enable them in the configuration. Their moods
-are over when those of moody.py are.
+are over when those of all plugins are (plugin_moods.py).
 """
 
-import asyncio
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Collection
@@ -21,8 +20,8 @@ from extender_service.framework.interface import Filter, PreBind, PreFilter, Pre
 from extender_service.framework.status import SKIP, Code, Rejections, Status
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.pods import pod_uid
-from tests.worlds.settings.moody import BAD_MOOD, moods_here
-from tests.worlds.simulation.simulated_loop import SimulatedLoop
+from tests.worlds.settings.plugin_moods import BAD_MOOD, moods_here
+from tests.worlds.simulation.simulated_loop import running_loop
 
 # In which ways it is odd, of which a process has some, and how often.
 _WAYS: Final = (
@@ -52,11 +51,9 @@ class _Fickle(PreFilter, Filter, PreScore, Score):
 
     def __init__(self, args: None, handle: Handle) -> None:
         super().__init__(args, handle)
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, SimulatedLoop)
-        self._loop = loop
+        self._loop = running_loop()
         self._moods, program = moods_here()
-        self._random = self._moods.random(f"{program}, {self.name}")
+        self._random = self._moods.random(f"moods of {program}, {self.name}")
         ways = self._random.sample(_WAYS, self._random.randint(2, _MOST_WAYS))
         self._rates = dict.fromkeys(ways, self._random.choice(_RATES))
         self._refused: Counter[str] = Counter()

@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import Mapping
 from random import Random
 from typing import Any, Final
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,12 +33,9 @@ from extender_service.framework.interface import (
 from extender_service.framework.status import SKIP, Code, Rejections, Status, unresolvable
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.pods import pod_uid
-from tests.worlds.simulation.network import Network
-from tests.worlds.simulation.simulated_loop import SimulatedLoop
-from tests.worlds.simulation.world import World
+from tests.worlds.settings.plugin_moods import BAD_MOOD, moods_here
+from tests.worlds.simulation.simulated_loop import running_loop
 
-# What they say of themselves in logs: a world may have these lines, and no others of plugins that fail.
-BAD_MOOD: Final = "a bad mood"
 # Moody's users write objects of this kind when it should look again.
 KIND: Final = "configmaps.v1."
 # A pod is not troubled more often than that in one process.
@@ -59,35 +55,6 @@ _TROUBLES: Final = (
 )  # fmt: skip
 
 
-class Moods:
-    """How often the plugin does what, in all processes of a world, until a time; some of that it never does."""
-
-    def __init__(self, world: World, until: float) -> None:
-        random = world.random("moods")
-        rate = random.choice((0.05, 0.15, 0.4))
-        kinds = random.sample(_TROUBLES, random.randint(2, len(_TROUBLES)))
-        self.rates: Mapping[str, float] = dict.fromkeys(sorted(kinds), rate)
-        self._world = world
-        self._until = until
-
-    def random(self, who: str) -> Random:
-        """Return the source of a process."""
-        return self._world.random(f"moods of {who} from {self._world.timeline.now}")
-
-    @property
-    def are_over(self) -> bool:
-        """Whether the plugin accepts everything from now on."""
-        return self._world.timeline.now >= self._until
-
-
-_moods: WeakKeyDictionary[Network, Moods] = WeakKeyDictionary()
-
-
-def let_moods(world: World, until: float) -> None:
-    """Let the plugins of a world have moods until a time."""
-    _moods[world.network] = Moods(world, until)
-
-
 class Moody(PreEnqueue, Reserve, Permit, PreBind, Bind, PostBind):
     """Makes trouble for some pods, each some times at most. It has those tried again that it has refused or held."""
 
@@ -96,11 +63,10 @@ class Moody(PreEnqueue, Reserve, Permit, PreBind, Bind, PostBind):
 
     def __init__(self, args: None, handle: Handle) -> None:
         super().__init__(args, handle)
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, SimulatedLoop)
-        self._loop = loop
-        self._moods = _moods[loop.network]
-        self._random = self._moods.random(loop.name)
+        self._loop = running_loop()
+        self._moods, program = moods_here()
+        self._rates = _draw_rates(self._moods.random_of_all("moods"))
+        self._random = self._moods.random(f"moods of {program}")
         self._troubles: dict[str, int] = {}
         self._held_until: dict[str, float] = {}
 
@@ -173,7 +139,7 @@ class Moody(PreEnqueue, Reserve, Permit, PreBind, Bind, PostBind):
         self._loop.call_later(seconds, self.handle.activate, [pod])
 
     def _troubles_with(self, kind: str, pod: Pod) -> bool:
-        rate = self._moods.rates.get(kind)
+        rate = self._rates.get(kind)
         if rate is None or self._moods.are_over:
             return False
         uid = pod_uid(pod)
@@ -183,11 +149,11 @@ class Moody(PreEnqueue, Reserve, Permit, PreBind, Bind, PostBind):
         return True
 
 
-def moods_here() -> tuple[Moods, str]:
-    """Return the moods of the running world, and the name of the running program."""
-    loop = asyncio.get_running_loop()
-    assert isinstance(loop, SimulatedLoop)
-    return _moods[loop.network], loop.name
+def _draw_rates(random: Random) -> Mapping[str, float]:
+    """Draw how often the plugin does what; some of that it never does."""
+    rate = random.choice((0.05, 0.15, 0.4))
+    kinds = random.sample(_TROUBLES, random.randint(2, len(_TROUBLES)))
+    return dict.fromkeys(sorted(kinds), rate)
 
 
 class OldestFirst(QueueSort):
@@ -198,7 +164,7 @@ class OldestFirst(QueueSort):
     def __init__(self, args: None, handle: Handle) -> None:
         super().__init__(args, handle)
         self._moods, program = moods_here()
-        self._random = self._moods.random(f"{program} about the order")
+        self._random = self._moods.random(f"moods of {program} about the order")
 
     def less(self, first: QueuedPod, second: QueuedPod) -> bool:
         if not self._moods.are_over and self._random.random() < _ORDER_FAILS:
@@ -216,7 +182,7 @@ class Fussy(PreFilter, Filter, PreScore, Score):
     def __init__(self, args: None, handle: Handle) -> None:
         super().__init__(args, handle)
         self._moods, program = moods_here()
-        self._random = self._moods.random(f"{program} about nodes")
+        self._random = self._moods.random(f"moods of {program} about nodes")
 
     def reach_for(self, state: CycleState, pod: Pod) -> Reach:
         self._fail_sometimes()

@@ -4,9 +4,7 @@ Name them with `--plugin tests.worlds.settings.preparing:Preparing`, and enable 
 """
 
 import asyncio
-from random import Random
 from typing import Final
-from weakref import WeakKeyDictionary
 
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
@@ -14,11 +12,11 @@ from extender_service.framework.interface import Bind, Permit, PreBind
 from extender_service.framework.status import SKIP, Code, Status
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.pods import pod_uid
-from tests.worlds.settings.moody import BAD_MOOD
-from tests.worlds.simulation.network import Network
-from tests.worlds.simulation.simulated_loop import SimulatedLoop
-from tests.worlds.simulation.world import World
+from tests.worlds.settings.plugin_moods import BAD_MOOD, moods_here
+from tests.worlds.simulation.simulated_loop import running_loop
 
+# One of these is how often it takes time.
+_RATES: Final = (0.05, 0.15, 0.4)
 # How long an approval takes at most, and then a preparation. A scheduler waits 5 s for `serve` to bind a pod: without
 # faults, it need not ask again.
 _MOST_SECONDS: Final = (4.0, 12.0, 25.0)
@@ -28,40 +26,6 @@ _CLEANS_UP_SECONDS: Final = 1.5
 _FAILS: Final = 0.03
 _IS_DONE: Final = 0.2
 _LEAVES: Final = 0.08
-
-
-class Preparations:
-    """How often the plugins take their time and for how long, in all processes of a world, until a time."""
-
-    def __init__(self, world: World, until: float, *, has_faults: bool) -> None:
-        random = world.random("preparations")
-        self.rate = random.choice((0.05, 0.15, 0.4))
-        self.most_seconds = random.choice(_MOST_SECONDS) if has_faults else _PROMPT_SECONDS
-        self._world = world
-        self._until = until
-
-    def random(self, who: str) -> Random:
-        """Return the source of a process."""
-        return self._world.random(f"preparations of {who} from {self._world.timeline.now}")
-
-    @property
-    def are_over(self) -> bool:
-        """Whether all is prepared from now on."""
-        return self._world.timeline.now >= self._until
-
-
-_preparations: WeakKeyDictionary[Network, Preparations] = WeakKeyDictionary()
-
-
-def let_prepare(world: World, until: float, *, has_faults: bool) -> None:
-    """Let the plugins of a world take their time until a time."""
-    _preparations[world.network] = Preparations(world, until, has_faults=has_faults)
-
-
-def _running_loop() -> SimulatedLoop:
-    loop = asyncio.get_running_loop()
-    assert isinstance(loop, SimulatedLoop)
-    return loop
 
 
 class Preparing(Permit, PreBind):
@@ -75,22 +39,25 @@ class Preparing(Permit, PreBind):
 
     def __init__(self, args: None, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._loop = _running_loop()
-        self._preparations = _preparations[self._loop.network]
-        self._random = self._preparations.random(self._loop.name)
+        self._loop = running_loop()
+        self._moods, program = moods_here()
+        drawn = self._moods.random_of_all("preparations")
+        self._rate = drawn.choice(_RATES)
+        self._most_seconds = drawn.choice(_MOST_SECONDS) if self._moods.has_faults else _PROMPT_SECONDS
+        self._random = self._moods.random(f"preparations of {program}")
 
     def permit(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Status | None, float]:
         if not self._takes_time():
             return None, 0.0
         self._loop.call_later(self._some_seconds(), self._approve, pod)
-        return Status(Code.WAIT, ("is not approved yet",)), 2.0 * self._preparations.most_seconds
+        return Status(Code.WAIT, ("is not approved yet",)), 2.0 * self._most_seconds
 
     def _approve(self, pod: Pod) -> None:
         if (waiting := self.handle.waiting_pods.get(pod_uid(pod))) is not None:
             waiting.allow(self.name)
 
     def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        if not self._preparations.are_over and self._random.random() < _FAILS:
+        if not self._moods.are_over and self._random.random() < _FAILS:
             raise RuntimeError(BAD_MOOD)
         return None if self._takes_time() else SKIP
 
@@ -106,10 +73,10 @@ class Preparing(Permit, PreBind):
         return None
 
     def _takes_time(self) -> bool:
-        return not self._preparations.are_over and self._random.random() < self._preparations.rate
+        return not self._moods.are_over and self._random.random() < self._rate
 
     def _some_seconds(self) -> float:
-        return self._random.uniform(0.0, self._preparations.most_seconds)
+        return self._random.uniform(0.0, self._most_seconds)
 
 
 class Courier(Bind):
@@ -120,12 +87,11 @@ class Courier(Bind):
 
     def __init__(self, args: None, handle: Handle) -> None:
         super().__init__(args, handle)
-        loop = _running_loop()
-        self._preparations = _preparations[loop.network]
-        self._random = self._preparations.random(f"{loop.name} by courier")
+        self._moods, program = moods_here()
+        self._random = self._moods.random(f"preparations of {program} by courier")
 
     async def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        if not self._preparations.are_over and self._random.random() < _LEAVES:
+        if not self._moods.are_over and self._random.random() < _LEAVES:
             return SKIP
         await self.handle.pods.bind_pod(pod.metadata.namespace, pod.metadata.name, pod_uid(pod), node_name)
         return None

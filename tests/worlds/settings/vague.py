@@ -15,7 +15,7 @@ from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Filter, Reach
 from extender_service.framework.status import Rejections, Status, unschedulable
 from extender_service.kube.types.core import Pod
-from tests.worlds.settings.moody import BAD_MOOD, moods_here
+from tests.worlds.settings.plugin_moods import BAD_MOOD, moods_here
 
 _CPU: Final = "cpu"
 _IS_VAGUE: Final = 0.2
@@ -31,7 +31,7 @@ class Vague(Filter):
     def __init__(self, args: None, handle: Handle) -> None:
         super().__init__(args, handle)
         self._moods, program = moods_here()
-        self._random = self._moods.random(f"{program} about reasons")
+        self._random = self._moods.random(f"moods of {program} about reasons")
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         wanted, dimension = dict(pod_requests(state.request_shape).amounts).get(_CPU, 0), nodes.dimension(_CPU)

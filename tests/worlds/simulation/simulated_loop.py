@@ -368,3 +368,10 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     def is_closed(self) -> bool:
         return self._is_closed
+
+
+def running_loop() -> SimulatedLoop:
+    """Return the loop of the process that runs just now."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, SimulatedLoop)
+    return loop
