@@ -44,3 +44,17 @@ def test_says_when_it_will_show_a_time() -> None:
     clocks.set_rate(2.0)
     timeline.now = clocks.world_time_of(5010.0)
     assert round(clocks.monotonic(), 9) == 5010.0
+
+
+def test_drifts_that_come_together_stay_within_what_leases_allow_for() -> None:
+    timeline = Timeline()
+    clocks = MachineClocks(timeline)
+    for _ in range(4):
+        clocks.change_rate(0.97)
+    assert passed(clocks, timeline, 10.0) == (9.2, 9.2, 9.2)
+    clocks.change_rate(1 / 0.97)
+    clocks.change_rate(1 / 0.97)
+    assert passed(clocks, timeline, 10.0) == (9.409, 9.409, 9.409)
+    for _ in range(5):
+        clocks.change_rate(1.1)
+    assert passed(clocks, timeline, 10.0) == (10.8, 10.8, 10.8)

@@ -23,7 +23,7 @@ _LEASES_PATH: Final = "/leases"
 _LEASE_PATH: Final = f"{_LEASES_PATH}/kube-scheduler"
 _LEAST_REFUSAL: Final = 300
 _SECONDS_BETWEEN_LOOKS: Final = 1.0
-# Drifts of several faults add up to that at most; and a program reads its clock some time before it writes.
+# Clocks drift by less than that; and a program reads its clock some time before it writes.
 _DRIFTED_RATE: Final = 0.9
 _READING_SECONDS: Final = 0.01
 

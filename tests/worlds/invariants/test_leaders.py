@@ -7,6 +7,7 @@ import pytest
 from tests.worlds.api_server.kinds import LEASES
 from tests.worlds.api_server.messages import Request, Response
 from tests.worlds.api_server.server import ApiServer
+from tests.worlds.faults.plan import Fault
 from tests.worlds.invariants.insides import scheduler_insides
 from tests.worlds.invariants.leaders import LEASE, LeaseCountedFromRequest, LeaseTakenInTurn, WrittenByLeader
 from tests.worlds.invariants.observed import Observed
@@ -113,6 +114,13 @@ def test_an_age_that_is_counted_from_later_than_the_renewal_is_reported() -> Non
     rule._look()
     (line,) = cluster.problems()
     assert "counts 0.000 s since it renewed its lease, and asked for that 1.000 s ago" in line
+
+
+def test_a_leader_whose_clock_drifts_in_several_ways_at_once_is_not_reported() -> None:
+    drifts = tuple(Fault(5.0 + number, "drift", "leader", 15.0, 0.97) for number in range(5))
+    cluster = ScheduledCluster(Scenario(seed=1, minutes=0.5, replicas=2, pods=0, faults=drifts))
+    cluster.run()
+    assert cluster.problems() == []
 
 
 def test_a_lease_that_is_taken_before_its_end_is_reported() -> None:

@@ -6,6 +6,8 @@ from tests.worlds.simulation.timeline import Timeline
 
 # 2026-01-01T00:00:00Z, when each world begins.
 _WORLD_BEGINS = 1_767_225_600
+# Drifts of several faults together are no slower and no faster than that: leases allow for a tenth.
+_LEAST_DRIFT, _MOST_DRIFT = 0.92, 1.08
 
 
 class MachineClocks:
@@ -26,7 +28,7 @@ class MachineClocks:
         self._timeline = timeline
         self._counted_at = timeline.now
         self._uptime = uptime
-        self._rate = rate
+        self._rate = self._first_rate = self._wanted_rate = rate
         self._slept_seconds = 0.0
         self._slept_from: float | None = None
         self._wall_ahead = _WORLD_BEGINS + self._counted_at + skew_seconds - uptime
@@ -50,6 +52,7 @@ class MachineClocks:
     def set_rate(self, rate: float) -> None:
         """Drift: from now on, this clock runs `rate` times as fast as the world's."""
         self._uptime, self._counted_at, self._rate = self.monotonic(), self._timeline.now, rate
+        self._wanted_rate = rate
         self._report_change()
 
     def set_wall(self, seconds: float) -> None:
@@ -57,8 +60,13 @@ class MachineClocks:
         self._wall_ahead += seconds
 
     def change_rate(self, factor: float) -> None:
-        """Drift: from now on, run so many times as fast as until now."""
-        self.set_rate(self._rate * factor)
+        """Drift: from now on, run so many times as fast as until now, within bounds of the rate that it began with.
+
+        What is beyond these counts again once other drifts end.
+        """
+        wanted_rate = self._wanted_rate * factor
+        self.set_rate(min(max(wanted_rate, self._first_rate * _LEAST_DRIFT), self._first_rate * _MOST_DRIFT))
+        self._wanted_rate = wanted_rate
 
     @property
     def is_asleep(self) -> bool:
