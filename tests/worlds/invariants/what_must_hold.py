@@ -20,6 +20,7 @@ from tests.worlds.invariants.observed import Always, InTheEnd, Observed
 from tests.worlds.invariants.requests import RequestsApart, WatchesPaced
 from tests.worlds.invariants.reservations import ReservationsBalanced
 from tests.worlds.invariants.rooms import RoomKept, VolumesGivenOnce
+from tests.worlds.invariants.victims import VictimsChosen
 from tests.worlds.invariants.waits import FittingPodsTried
 from tests.worlds.simulation.process import Process
 from tests.worlds.simulation.served_model import ServedModel
@@ -34,6 +35,7 @@ _ALWAYS: Sequence[Callable[[Observed], Always]] = (
     ReservationsBalanced,
     RoomKept,
     VolumesGivenOnce,
+    VictimsChosen,
     WithinBounds,
     RequestsApart,
     WatchesPaced,

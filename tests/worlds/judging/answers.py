@@ -14,7 +14,8 @@ from tests.worlds.api_server.etcd import Item
 from tests.worlds.api_server.kinds import PODS, Kind
 from tests.worlds.invariants.insides import ServiceInsides, service_insides
 from tests.worlds.invariants.observed import Observed
-from tests.worlds.judging.witness import Restored, key_of_deleted, objects_as_known, placed
+from tests.worlds.invariants.victims import key_of_deleted
+from tests.worlds.judging.witness import Restored, objects_as_known, placed
 from tests.worlds.simulation.http_face import Served
 
 Kept = Literal["as proposed", "as needed", "not"]

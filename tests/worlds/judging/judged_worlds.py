@@ -34,7 +34,7 @@ def witnessed(seed: int, minutes: float) -> WitnessedWorld:
     StartTimes(cluster.world, cluster.model)
     with traced_logs(cluster.world.trace, cluster.world.who):
         cluster.run()
-        violations = [*cluster.problems(), *witness.unnamed]
+        violations = cluster.problems()
     history = cluster.world.trace.lines
     cases = [case_of(seed, number, decision, history) for number, decision in enumerate(witness.decisions)]
     return WitnessedWorld(cases, witness.skipped, violations)

@@ -64,26 +64,16 @@ class Witness:
     """Make it before the world runs. `decisions` are in order; `skipped` counts those whose state cannot be told.
 
     That is so while a scheduler lists again, after its history was compacted, and after etcd was restored.
-    `unnamed` are the pods that a replica deleted, though no preemption of its process had named them.
     """
 
     observed: Observed
     decisions: list[WitnessedDecision] = field(default_factory=list)
     skipped: int = 0
-    unnamed: list[str] = field(default_factory=list)
-    _named: set[tuple[str, str]] = field(default_factory=set)
     _watched: set[tuple[str, int]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._restored = Restored(self.observed)
-        self.observed.listen(self._see)
-
-    def _see(self, served: Served) -> None:
-        self._find_programs(served)
-        key = key_of_deleted(served)
-        is_replica = served.who in {each.name for each in self.observed.replicas}
-        if key and is_replica and (served.who, key) not in self._named:
-            self.unnamed.append(f"{self.observed.now:.6f} {served.who} deleted {key}")
+        self.observed.listen(self._find_programs)
 
     def _find_programs(self, served: Served) -> None:
         """Listen to each new process, which asks the API server before it decides anything."""
@@ -100,7 +90,6 @@ class Witness:
 
         def make_room_and_note(question: Question, decision: Decision) -> PostFilterResult:
             result = make_room(question, decision)
-            self._named.update((who, "/".join(insides.cluster.pods[slot].key)) for slot in result.victims)
             if len(self.decisions) < MOST_DECISIONS and not self._restored.is_restored:
                 self._note(who, insides, question.pod, result)
             return result
@@ -130,14 +119,6 @@ class Witness:
                 victims=["/".join(cluster.pods[slot].key) for slot in result.victims],
             )
         )
-
-
-def key_of_deleted(served: Served) -> str:
-    """Return the pod (namespace/name) that a request deletes, empty if it is none of that kind."""
-    path = served.request.path
-    if served.request.method != "DELETE" or "/pods/" not in path:
-        return ""
-    return path.partition("/namespaces/")[2].replace("/pods/", "/", 1)
 
 
 def objects_as_known(etcd: Etcd, insides: Insides) -> list[tuple[Kind, Item]] | None:
