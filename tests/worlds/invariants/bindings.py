@@ -25,13 +25,24 @@ _RESTORED_SECONDS: Final = 60.0
 
 
 class BoundOnce:
-    """A pod is on one node from its binding to its end: its node never changes, and it is never without one again."""
+    """A pod is on one node from its binding to its end: its node never changes, and it is never without one again.
+
+    The API server sees to that. So a process that has run PostBind for a pod, which is there, never asks for another
+    binding of it, unless etcd was restored since.
+    """
 
     name = "bound once"
 
     def __init__(self, observed: Observed) -> None:
         self._observed = observed
-        observed.model.etcd.listeners.append(self._see)
+        self._etcd = observed.model.etcd
+        self._programs = {program.name: program for program in observed.programs}
+        # When PostBind ran in a program, by its name and the UID of the pod.
+        self._known_since: dict[tuple[str, str], float] = {}
+        self._etcd.listeners.append(self._see)
+        self._etcd.on_restore.append(self._known_since.clear)
+        observed.listen(self._check)
+        listen_to_ledgers(observed.world.network, self._note)
 
     def _see(self, kind: Kind, change: Change) -> None:
         if kind is not PODS or change.before is None or change.after is None:
@@ -41,8 +52,26 @@ class BoundOnce:
         if node and node != new_node and before["metadata"]["uid"] == after["metadata"]["uid"]:
             self._observed.violated(self, f"pod {change.item.key} was on {node}, and is on {new_node or 'no node'} now")
 
+    def _note(self, entry: LedgerEntry) -> None:
+        uid, item = pod_uid(entry.pod), self._etcd.get(PODS, pod_name(entry.pod))
+        if entry.point != "post_bind" or item is None or item.value["metadata"]["uid"] != uid:
+            return
+        if item.value["spec"].get("nodeName") == entry.node_name:  # otherwise, a restore took the binding back
+            self._known_since[entry.ledger.who, uid] = self._observed.now
+
+    def _check(self, served: Served) -> None:
+        """Look at a binding, whatever the answer says. One that was sent before PostBind may arrive late."""
+        path, program = served.request.path, self._programs.get(served.who)
+        if program is None or not path.endswith(_BINDING):
+            return
+        uid = msgspec.json.decode(served.request.body)["metadata"].get("uid", "")
+        known_since = self._known_since.get((served.who, uid))
+        if known_since is not None and program.started_at <= known_since < served.written_at:
+            since = f"had run PostBind for that pod at {known_since:.6f}"
+            self._observed.violated(self, f"{served.who} sent POST {path} at {served.written_at:.6f}, and {since}")
+
     def at_end(self) -> None:
-        """Nothing is left to say."""
+        """All was looked at as it came."""
 
 
 class _Bound(NamedTuple):

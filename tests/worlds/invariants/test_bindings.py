@@ -1,6 +1,6 @@
 """A place that is given up while the pod is there is reported, unless the scheduler cannot know that it is.
 
-So is a second one that is reserved for it.
+So is a second one that is reserved for it, or a second binding that is asked for.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from tests.support.objects import make_pod
 from tests.worlds.api_server.kinds import PODS
 from tests.worlds.api_server.messages import Request, Response
 from tests.worlds.api_server.server import ApiServer
-from tests.worlds.invariants.bindings import PlacesOfBoundPodsKept
+from tests.worlds.invariants.bindings import BoundOnce, PlacesOfBoundPodsKept
 from tests.worlds.invariants.ledger import Ledger
 from tests.worlds.invariants.observed import Observed
 from tests.worlds.simulation.clocks import MachineClocks
@@ -126,3 +126,54 @@ def test_a_scheduler_that_has_read_the_pod_before_its_binding_arrived_may_reserv
     binding.world.run(3.0)
     binding.ledger.reserve(STATE, POD, "two")
     assert binding.observed.violations.lines() == []
+
+
+class KnownBinding:
+    """A scheduler that has bound a pod. It runs PostBind with `learn`. In the backup, the pod is on no node."""
+
+    def __init__(self) -> None:
+        self.binding = binding = Binding()
+        self.etcd = binding.model.etcd
+        self.rule = BoundOnce(binding.observed)
+        binding.put("")
+        self.backup = self.etcd.save()
+        binding.put("one")
+        binding.world.run(3.0)
+
+    def learn(self) -> None:
+        self.binding.ledger.post_bind(STATE, POD, "one")
+
+    def ask_again(self, written_at: float, uid: str = "uid-of-a") -> list[str]:
+        """Let the scheduler ask for a binding; return what is said of that."""
+        body = msgspec.json.encode({"metadata": {"name": "a", "uid": uid}, "target": {"name": "two"}})
+        request = Request("POST", f"{PATH}/binding", {}, {}, body)
+        self.rule._check(Served("replica-0", written_at, request, Response(409, b"")))
+        return self.binding.observed.violations.lines()
+
+
+def test_a_binding_of_a_pod_that_a_scheduler_knows_to_be_bound_is_reported() -> None:
+    known = KnownBinding()
+    known.learn()
+    text = f"replica-0 sent POST {PATH}/binding at 3.500000, and had run PostBind for that pod at 3.000000"
+    assert known.ask_again(3.5) == [f"3.000000 bound once: {text}"]
+
+
+def test_a_binding_may_be_asked_for_by_whoever_cannot_know_that_there_is_one() -> None:
+    known = KnownBinding()
+    assert known.ask_again(3.5) == []
+    known.learn()
+    assert known.ask_again(2.9) == []
+    assert known.ask_again(3.5, uid="of a pod that was made again") == []
+    known.binding.process.started_at = 3.2
+    assert known.ask_again(3.5) == []
+
+
+@pytest.mark.parametrize("is_known_before", [True, False])
+def test_a_pod_may_be_bound_again_whose_binding_a_backup_takes_back(is_known_before: bool) -> None:
+    known = KnownBinding()
+    if is_known_before:
+        known.learn()
+    known.etcd.restore(known.backup)
+    if not is_known_before:
+        known.learn()
+    assert known.ask_again(3.5) == []
