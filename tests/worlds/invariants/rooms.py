@@ -15,7 +15,7 @@ import msgspec
 
 from extender_service.kube.types.core import pod_name
 from extender_service.kube.types.pods import pod_uid
-from tests.worlds.actors.fitting import amounts_of, is_finished, ports_collide, shortage
+from tests.worlds.actors.fitting import amounts_of, is_finished, ports_collide, requests_of, shortage
 from tests.worlds.api_server.etcd import Change, Item
 from tests.worlds.api_server.kinds import CLAIMS, NODES, PODS, VOLUMES, Kind
 from tests.worlds.api_server.messages import Response
@@ -87,8 +87,9 @@ class PodsOnNodes:
 class RoomKept:
     """At Reserve, without exception: on the node that is taken, each pod counts that the scheduler's watch has shown
     there, or that it has itself bound or reserved there; no other pod counts; and beside all of them the node has room
-    for the pod: by its allocatable, its ports, and the claims with ReadWriteOncePod. Where `serve` decides in place of
-    the scheduler's plugins, ports and claims are for `serve` alone to look at, whose watch may be ahead.
+    for the pod: by its allocatable, its ports, and the claims with ReadWriteOncePod. A node has
+    nothing of a resource that it does not name. Where `serve` decides in place of the scheduler's plugins, ports and
+    claims are for `serve` alone to look at, whose watch may be ahead.
 
     In the API server: a binding goes to the node that was reserved. It puts the node over its allocatable, or gives a
     port of it twice, only if another pod came there, or the node or a pod on it changed, after the version that the
@@ -288,7 +289,7 @@ def _counted(ledger: Ledger, node_name: str) -> Iterator[tuple[str, str]]:
 def _conflicts(
     pod: Object, others: list[Object], allocatable: Mapping[str, int], looks_at_ports: bool = True
 ) -> Iterator[str]:
-    if short := shortage(pod, others, dict(allocatable)):
+    if short := shortage(pod, others, {**dict.fromkeys(requests_of(pod), 0), **allocatable}):
         yield f"too little {short} is left beside {len(others)} pods"
     if looks_at_ports and ports_collide(pod, others):
         yield "a port of the host is taken"

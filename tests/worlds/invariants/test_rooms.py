@@ -55,6 +55,18 @@ def test_a_node_that_gets_too_many_pods_is_reported() -> None:
     assert any(line.startswith("replica-0 binds default/pod-") for line in found)
 
 
+@pytest.mark.parametrize("has_plugin", [True, False])
+def test_a_node_that_does_not_have_what_a_pod_requests_is_reported(has_plugin: bool) -> None:
+    cluster = ScheduledCluster(Scenario(seed=1, minutes=0.5, nodes=1, pods=0))
+    if not has_plugin:
+        after_start(cluster, partial(drop_filter, name="NodeResourcesFit"))
+    container = {"name": "main", "image": "image", "resources": {"requests": {"example.com/gpu": "1"}}}
+    cluster.world.timeline.call_at(5.0, partial(cluster._create, "pods", pod("pod-0", containers=[container])))
+    found = reported(cluster)
+    expected = "replica-0 reserves node-0 for default/pod-0: too little example.com/gpu is left beside 0 pods"
+    assert (expected in found) is not has_plugin
+
+
 def test_a_pod_that_is_forgotten_is_reported() -> None:
     def forget(cluster: ScheduledCluster) -> None:
         insides = scheduler_insides(cluster.replicas[0])
