@@ -1,7 +1,7 @@
 """What holds in the end, once faults are over and all had time to settle."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import chain
 
@@ -20,12 +20,14 @@ from tests.worlds.invariants.insides import (
 )
 from tests.worlds.invariants.leaders import LEASE
 from tests.worlds.invariants.lost_writes import wait_for_lost_writes
-from tests.worlds.invariants.observed import Observed
+from tests.worlds.invariants.observed import Lasting, Observed
 from tests.worlds.invariants.truth import Judge, cluster_of, pending_pods
 from tests.worlds.settings.program_settings import BATCH_SCHEDULER
 from tests.worlds.simulation.process import Process
 
 _SCHEDULERS = ("default-scheduler", BATCH_SCHEDULER)
+# A thing that a program keeps, and what to call it.
+_Left = tuple[Hashable, str]
 
 
 class AllRun:
@@ -97,13 +99,19 @@ class NothingLeftOver:
 
     Excused is a pod that waits, and that `serve` expects on a node: a replica asked about it, and did not go on to bind
     it. That ends after ten minutes. So is the binding of a pod that waits for a write that etcd has lost
-    (`wait_for_lost_writes`), with its placement.
+    (`wait_for_lost_writes`), with its placement. And so is what is left at one look, and has ended by a later one.
     """
 
     name = "nothing left over"
 
+    def __init__(self) -> None:
+        self._lasting = Lasting()
+
     def problems(self, observed: Observed) -> Iterator[str]:
         """Name what is left."""
+        yield from self._lasting.of(self._left(observed))
+
+    def _left(self, observed: Observed) -> Iterator[_Left]:
         waiting = {item.value["metadata"]["uid"] for item in pending_pods(observed.model.etcd, _SCHEDULERS)}
         for process, insides in _all_insides(observed):
             expected = waiting if isinstance(insides, ServiceInsides) else frozenset[str]()
@@ -111,8 +119,8 @@ class NothingLeftOver:
             left = chain(_left_in_cluster(insides.cluster, expected, excused), _left_in_engine(insides.engine, excused))
             if isinstance(insides, SchedulerInsides):
                 left = chain(left, _left_in_scheduler(insides, observed, excused))
-            for what in left:
-                yield f"{process.name} still has {what}"
+            for thing, what in left:
+                yield (process.name, process.starts, thing), f"{process.name} still has {what}"
 
 
 class QueuesComplete:
@@ -203,46 +211,58 @@ def _with_cache(observed: Observed) -> Iterator[tuple[Process, SchedulerInsides 
     return ((process, insides) for process, insides in _all_insides(observed) if insides.has_cache)
 
 
-def _left_in_cluster(cluster: Cluster, expected: AbstractSet[str], being_bound: AbstractSet[str]) -> Iterator[str]:
+def _left_in_cluster(cluster: Cluster, expected: AbstractSet[str], being_bound: AbstractSet[str]) -> Iterator[_Left]:
     """Yield what is left of placements and volumes, except of pods that may be expected on a node, or assumed there as
     they are being bound."""
     for placement in cluster.placements:
         word = "assumed" if placement.assumed else "reserved"
         if placement.uid not in (being_bound if placement.assumed else expected):
-            yield f"pod {placement.pod.metadata.name} {word} on {placement.node_name}"
+            yield placement, f"pod {placement.pod.metadata.name} {word} on {placement.node_name}"
     if assumed := cluster.storage.sizes()["assumed"]:
-        yield f"{assumed} volumes or claims assumed"
+        yield "assumed", f"{assumed} volumes or claims assumed"
 
 
-def _left_in_engine(engine: Engine, being_bound: AbstractSet[str]) -> Iterator[str]:
-    yield from _counted(engine.binder._under_way.keys() - being_bound, "bindings under way")
-    yield from _counted(engine.binder._confirming, "bindings to find out about")
+def _left_in_engine(engine: Engine, being_bound: AbstractSet[str]) -> Iterator[_Left]:
+    for uid, under_way in engine.binder._under_way.items():
+        if uid not in being_bound:
+            yield under_way.task, f"the binding of {uid} to {under_way.node_name} under way"
+    for placement, task in engine.binder._confirming.items():
+        yield task, f"to find out about the binding of {placement.uid}"
     for profile in engine.profiles:
-        yield from _counted(profile.waiting_pods, "pods that wait in Permit")
+        for pod in profile.waiting_pods:
+            yield pod, f"pod {pod.pod.metadata.name} that waits in Permit"
 
 
-def _left_in_scheduler(insides: SchedulerInsides, observed: Observed, being_bound: AbstractSet[str]) -> Iterator[str]:
+def _left_in_scheduler(insides: SchedulerInsides, observed: Observed, being_bound: AbstractSet[str]) -> Iterator[_Left]:
     queue, scheduler = insides.queue, insides.scheduler
-    yield from _counted(queue.in_flight_counts(), "kinds of entries in flight")
-    yield from _counted(sorted(queue._held), "pods held")
-    yield from _counted(scheduler._evictions._preemptions._by_uid, "preemptions running")
-    if count := scheduler.under_way - len(being_bound):
-        yield f"{count} pieces of work under way"
+    yield from _each(queue._in_flight._positions, "in flight")
+    if not queue._in_flight and (kinds := queue.in_flight_counts()):
+        yield "events", f"events of {len(kinds)} kinds, for no pod in flight"
+    yield from _each(sorted(queue._held), "held")
+    yield from _each(scheduler._evictions._preemptions._by_uid, "that preempts others")
+    yield from _each(scheduler._writes._last, "being written")
+    yield from _each(scheduler._reports._waiting, "whose failure is to be written")
+    bindings = {under_way.task for uid, under_way in insides.engine.binder._under_way.items() if uid in being_bound}
+    for task in (scheduler._bindings | scheduler._background | scheduler._reports._under_way) - bindings:
+        yield ("task", task), "work under way"
     stored = {
         item.value["metadata"]["uid"]: item.value["status"].get("nominatedNodeName", "")
         for item in pending_pods(observed.model.etcd, _SCHEDULERS)
     }
     for uid, node_name in queue.nominator.node_of.items():
         if stored.get(uid, "") != node_name:
-            yield f"the nomination of {uid} for {node_name}, which the API server has for {stored.get(uid, 'no pod')!r}"
+            text = (
+                f"the nomination of {uid} for {node_name}, which the API server has for {stored.get(uid, 'no pod')!r}"
+            )
+            yield ("nomination", uid, node_name), text
     for uid, node_name in stored.items() if insides.has_cache and not insides.is_leading else ():
         if node_name and uid not in queue.nominator.node_of:
-            yield f"no nomination of {uid} for {node_name}, which the API server has"
+            yield ("no nomination", uid), f"no nomination of {uid} for {node_name}, which the API server has"
 
 
-def _counted(things: Sized, what: str) -> Iterator[str]:
-    if count := len(things):
-        yield f"{count} {what}"
+def _each(uids: Iterable[str], what: str) -> Iterator[_Left]:
+    for uid in uids:
+        yield (what, uid), f"pod {uid} {what}"
 
 
 def _being_deleted(observed: Observed) -> set[str]:

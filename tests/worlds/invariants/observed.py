@@ -1,6 +1,6 @@
 """What an invariant is, what it is given of a world, and where it reports what broke it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -31,6 +31,22 @@ class InTheEnd(Protocol):
 
     def problems(self, observed: "Observed") -> Iterator[str]:
         """Yield what breaks it now."""
+
+
+class Lasting:
+    """What was there at each look of a rule of the end, so far.
+
+    A world goes on between looks: what is there at one and not at the next has ended in time.
+    """
+
+    def __init__(self) -> None:
+        self._things: set[Hashable] | None = None
+
+    def of(self, found: Iterable[tuple[Hashable, str]]) -> Iterator[str]:
+        """Take what a look has found, each thing with its text, and yield the texts of those found at all looks."""
+        texts = dict(found)
+        self._things = {*texts} if self._things is None else self._things & texts.keys()
+        yield from (text for thing, text in texts.items() if thing in self._things)
 
 
 @dataclass(frozen=True)

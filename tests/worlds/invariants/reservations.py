@@ -1,5 +1,6 @@
 """What holds of reservations, by a plugin that counts them."""
 
+from collections.abc import Iterator
 from typing import Final
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
@@ -9,7 +10,7 @@ from extender_service.kube.types.pods import pod_uid
 from tests.worlds.api_server.kinds import PODS
 from tests.worlds.invariants.ledger import Ledger, LedgerEntry, listen_to_ledgers
 from tests.worlds.invariants.lost_writes import wait_for_lost_writes
-from tests.worlds.invariants.observed import Observed
+from tests.worlds.invariants.observed import Lasting, Observed
 
 _BOUND: Final = "bound"
 _UNRESERVED: Final = "unreserved"
@@ -31,9 +32,8 @@ class ReservationsBalanced:
     A pod has one reservation at a time. Unreserve may come again for an attempt that has ended that way, but never for
     one that was bound, nor does it end the reservation of a later attempt. It may come for a pod that was bound if etcd
     has been restored since it was reserved, and does not have it on that node: then the plugin is to give back what it
-    holds there. In the end, no reservation is left in a process that runs, except that `serve` keeps for ten minutes
-    what it has reserved for a pod that waits, and that no replica went on to bind; and except for a pod whose binding
-    waits for a write that etcd has lost (`wait_for_lost_writes`). Those of a process that was killed ended with it.
+    holds there. Those of a process that was killed ended with it; of
+    others, ReservationsEnded looks in the end whether any are left.
     """
 
     name = "reservations balanced"
@@ -86,17 +86,39 @@ class ReservationsBalanced:
         text = f"{entry.ledger.who}: pod {pod_name(entry.pod)} {what} ({entry.point} on {entry.node_name})"
         self._observed.violated(self, text)
 
-    def at_end(self) -> None:
-        """Look for reservations that are left."""
-        running = {program.loop: program for program in self._observed.programs if program.outcome is None}
-        service = self._observed.service
-        stored = self._observed.model.etcd.all(PODS)
-        waiting = {item.value["metadata"]["uid"] for item in stored if not item.value["spec"].get("nodeName")}
+    def open(self) -> Iterator[tuple[Ledger, str, CycleState, str]]:
+        """Yield each reservation that has not ended: its process' plugin, the UID of the pod, the attempt, the node."""
         for ledger, attempts in self._attempts.items():
-            if ledger.loop not in running:
-                continue
-            process = running[ledger.loop]
-            excused = wait_for_lost_writes(self._observed, process) | (waiting if process is service else set())
-            for uid, (_, node_name) in attempts.open.items():
-                if uid not in excused:
-                    self._observed.violated(self, f"{ledger.who} has pod {uid} reserved on {node_name} in the end")
+            for uid, (state, node_name) in attempts.open.items():
+                yield ledger, uid, state, node_name
+
+    def at_end(self) -> None:
+        """All was checked as it came."""
+
+
+class ReservationsEnded:
+    """No reservation is left in a process that runs, except that `serve` keeps for ten minutes what it has reserved for
+    a pod that waits, and that no replica went on to bind; and except for a pod whose binding waits for a write that
+    etcd has lost (`wait_for_lost_writes`).
+    """
+
+    name = "reservations balanced"
+
+    def __init__(self, balanced: ReservationsBalanced) -> None:
+        self._balanced = balanced
+        self._lasting = Lasting()
+
+    def problems(self, observed: Observed) -> Iterator[str]:
+        """Name the reservations that are left."""
+        yield from self._lasting.of(self._left(observed))
+
+    def _left(self, observed: Observed) -> Iterator[tuple[tuple[str, CycleState], str]]:
+        running = {program.loop: program for program in observed.programs if program.outcome is None}
+        excused = {loop: wait_for_lost_writes(observed, program) for loop, program in running.items()}
+        if observed.service is not None and observed.service.outcome is None:
+            stored = observed.model.etcd.all(PODS)
+            waiting = {item.value["metadata"]["uid"] for item in stored if not item.value["spec"].get("nodeName")}
+            excused[observed.service.loop] |= waiting
+        for ledger, uid, state, node_name in self._balanced.open():
+            if ledger.loop in running and uid not in excused[ledger.loop]:
+                yield (uid, state), f"{ledger.who} has pod {uid} reserved on {node_name}"

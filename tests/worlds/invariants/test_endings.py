@@ -146,7 +146,7 @@ def drain(cluster: ScheduledCluster) -> None:
         (NothingLeftOver, leave_a_placement, "replica-0 still has pod other reserved on node-1"),
         (NothingLeftOver, leave_a_nomination, "replica-0 still has the nomination of"),
         (NothingLeftOver, nominate_unseen, "replica-1 still has no nomination of late for node-0, which"),
-        (NothingLeftOver, leave_a_pod_held, "replica-0 still has 1 pods held"),
+        (NothingLeftOver, leave_a_pod_held, "replica-0 still has pod uid held"),
         (LeaderAgreed, give_away_the_lease, "other_1 holds the lease, and these lead: "),
         (AllReady, drain, "replica-0 is not ready: shutdown failed: process is shutting down"),
     ],
@@ -168,6 +168,15 @@ def test_a_pod_that_fits_from_a_later_look_on_may_back_off(settled: ScheduledClu
     assert late is not None
     late.value["metadata"]["uid"] = "another"
     assert [*rule.problems(observed)] == []
+
+
+def test_what_is_left_at_one_look_and_not_at_the_next_has_ended_in_time(settled: ScheduledCluster) -> None:
+    rule, observed, held = NothingLeftOver(), observed_of(settled), insides_of(settled).queue._held
+    held.update(("one", "two"))
+    assert len([*rule.problems(observed)]) == 2
+    held.remove("one")
+    held.add("three")
+    assert [*rule.problems(observed)] == ["replica-0 still has pod two held"]
 
 
 @pytest.mark.parametrize("is_excused", [True, False])

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import cast
 
@@ -14,14 +15,14 @@ from tests.worlds.api_server.kinds import PODS
 from tests.worlds.api_server.server import ApiServer
 from tests.worlds.invariants.ledger import Ledger
 from tests.worlds.invariants.observed import Observed
-from tests.worlds.invariants.reservations import ReservationsBalanced
+from tests.worlds.invariants.reservations import ReservationsBalanced, ReservationsEnded
 from tests.worlds.scenarios import Scenario, ScheduledCluster
 from tests.worlds.simulation.clocks import MachineClocks
 from tests.worlds.simulation.process import Process
 from tests.worlds.simulation.world import World
 
-POD = make_pod("a")
-FIRST, SECOND = CycleState(POD), CycleState(POD)
+POD, OTHER = make_pod("a"), make_pod("b")
+FIRST, SECOND, OTHERS_STATE = CycleState(POD), CycleState(POD), CycleState(OTHER)
 
 
 def reported(
@@ -43,8 +44,8 @@ def reported(
     rule = ReservationsBalanced(observed)
     process.start()
     world.run(1.0)
-    rule.at_end()
-    return [line.partition(": ")[2] for line in observed.violations.lines()]
+    left = [*ReservationsEnded(rule).problems(observed)]
+    return [*(line.partition(": ")[2] for line in observed.violations.lines()), *left]
 
 
 def test_a_reservation_that_ends_once_is_fine() -> None:
@@ -97,7 +98,7 @@ def leave_open(ledger: Ledger) -> None:
             "replica-0: pod default/a is unreserved for an earlier attempt, while one has it on two (unreserve on one)",
         ),
         (bind_without, "replica-0: pod default/a is bound without a reservation of this attempt (post_bind on one)"),
-        (leave_open, "replica-0 has pod uid-of-a reserved on one in the end"),
+        (leave_open, "replica-0 has pod uid-of-a reserved on one"),
     ],
 )
 def test_one_that_does_not_is_reported(act: Callable[[Ledger], None], text: str) -> None:
@@ -155,8 +156,31 @@ def test_what_a_process_had_reserved_ends_with_it() -> None:
     process.kill()
     process.start()
     world.run(2.0)
-    rule.at_end()
-    assert observed.violations.lines() == []
+    assert [*ReservationsEnded(rule).problems(observed)] == []
+
+
+@pytest.mark.parametrize("ends_by", ["post_bind", "unreserve"])
+def test_one_that_has_ended_by_a_later_look_is_fine_though_there_is_another_one_then(ends_by: str) -> None:
+    ledgers = []
+
+    async def program(_: object) -> None:
+        ledgers.append(Ledger(None, cast(Handle, None)))
+        await asyncio.sleep(100.0)
+
+    world = World(1)
+    process = Process(world, "replica-0", program)
+    observed = Observed(world, ApiServer(lambda: 0.0, Random(1)), [process])
+    rule = ReservationsBalanced(observed)
+    process.start()
+    world.run(1.0)
+    (ledger,) = ledgers
+    look = partial(ReservationsEnded(rule).problems, observed)
+    ledger.reserve(FIRST, POD, "one")
+    ledger.reserve(OTHERS_STATE, OTHER, "one")
+    assert len([*look()]) == 2
+    getattr(ledger, ends_by)(FIRST, POD, "one")
+    ledger.reserve(SECOND, POD, "two")
+    assert [*look()] == ["replica-0 has pod uid-of-b reserved on one"]
 
 
 def test_the_plugin_sees_each_binding_of_a_world() -> None:

@@ -18,7 +18,7 @@ from tests.worlds.invariants.leaders import LeaseCountedFromRequest, LeaseTakenI
 from tests.worlds.invariants.logs import EveryErrorRead, NothingUnexpectedLogged
 from tests.worlds.invariants.observed import Always, InTheEnd, Observed
 from tests.worlds.invariants.requests import RequestsApart, WatchesPaced
-from tests.worlds.invariants.reservations import ReservationsBalanced
+from tests.worlds.invariants.reservations import ReservationsBalanced, ReservationsEnded
 from tests.worlds.invariants.rooms import RoomKept, VolumesGivenOnce
 from tests.worlds.invariants.victims import VictimsChosen
 from tests.worlds.invariants.waits import FittingPodsTried
@@ -32,7 +32,6 @@ _ALWAYS: Sequence[Callable[[Observed], Always]] = (
     WrittenByLeader,
     LeaseTakenInTurn,
     LeaseCountedFromRequest,
-    ReservationsBalanced,
     RoomKept,
     VolumesGivenOnce,
     VictimsChosen,
@@ -51,7 +50,7 @@ _IN_THE_END: Sequence[Callable[[], InTheEnd]] = (
     AllReady,
 )
 # A world may end while something is on its way, or while a pod backs off (10 s at most). So what breaks a rule of the
-# end is looked at again so many times, after so long each.
+# end is looked at again so many times, after so long each. The world goes on meanwhile, also for rules that held.
 _LOOKS = 5
 _SECONDS_BETWEEN_LOOKS = 3.0
 
@@ -74,9 +73,13 @@ class WhatMustHold:
         self.observed = Observed(
             world, model, replicas, service, api_servers, calm_from, service_decides, service_preempts
         )
-        tried = FittingPodsTried(self.observed)
-        self._always: list[Always] = [*(make(self.observed) for make in _ALWAYS), tried]
-        self._in_the_end: list[InTheEnd] = [*(make() for make in _IN_THE_END), FittingPodsBound(tried.excuses)]
+        balanced, tried = ReservationsBalanced(self.observed), FittingPodsTried(self.observed)
+        self._always: list[Always] = [*(make(self.observed) for make in _ALWAYS), balanced, tried]
+        self._in_the_end: list[InTheEnd] = [
+            *(make() for make in _IN_THE_END),
+            ReservationsEnded(balanced),
+            FittingPodsBound(tried.excuses),
+        ]
         self._has_ended = False
 
     def violations(self) -> list[str]:
