@@ -22,7 +22,8 @@ _LATER_FEATURES: Final = ("same-names",)
 # - crowds: many pods have a gate, which opens soon, as that of a quota
 # - hopeless: many pods fit nowhere, and soon go
 # - batches: Jobs have tens of small pods, which come at once
-EXTRAS: Final = ("bursts", "crowds", "hopeless", "batches")
+# - shared-claims: with volumes, some pods have the claim of an earlier one
+EXTRAS: Final = ("bursts", "crowds", "hopeless", "batches", "shared-claims")
 # The same, and what no seed draws either, as it takes long: a pool of a hundred nodes that are alike.
 POOL: Final = "pool"
 # What settings of programs bring with them: many pods name the second profile; and users of a plugin write its objects.

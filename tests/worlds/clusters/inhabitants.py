@@ -1,5 +1,6 @@
 """All that is in a cluster beside the product: machines, objects of users, controllers, and others who act."""
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Final
@@ -46,6 +47,8 @@ _MOST_DAEMONS: Final = 2
 _BURST: Final = 4
 _BATCH: Final = 5
 _BATCHES: Final = 0.3
+# So often a pod with a claim has that of an earlier pod instead, with shared-claims.
+_SHARED: Final = 0.5
 # What fits nowhere, and how long its users wait for it.
 _HOPELESS: Final = (
     {"containers": [{"name": "main", "image": "image-0:1", "resources": {"requests": {"cpu": "100"}}}]},
@@ -85,6 +88,8 @@ class Inhabitants:
         self._parts = parts
         self._pods = pods
         self._busy = busy
+        # The claims of pods so far, by where their namespace has its pods.
+        self._claims: defaultdict[str, list[str]] = defaultdict(list)
         self._actors = frozenset(name for name in sorted(self.draft.actors) if parts.has(f"actor-{name}"))
         self._users = Users(self._client("users"))
         taints_first = "node-lifecycle" in self._actors
@@ -198,6 +203,8 @@ class Inhabitants:
             value["spec"]["replicas"] *= _BURST
         if kind == "job" and "batches" in features and random.random() < _BATCHES:
             _make_batch(value["spec"], random)
+        if kind == "pod" and "shared-claims" in features:
+            self._share_claim(path, name, spec)
         # The second scheduler knows only the simple rules.
         if kind != "pod" or spec.get("schedulerName") == SECOND_SCHEDULER or not self._parts.has(name, at):
             return
@@ -207,6 +214,16 @@ class Inhabitants:
         if "crowds" in features and draws[2] < 0.6:
             spec["schedulingGates"] = [{"name": "example.com/quota"}]
             self._users.open_gates_at(at + random.expovariate(1 / _GATED_SECONDS), f"{path}/{name}")
+
+    def _share_claim(self, path: str, name: str, spec: Object) -> None:
+        """Let a pod have the claim of an earlier one of its namespace, at times; nothing uses its own then."""
+        random, earlier = self._random(f"claim of {name}"), self._claims[path]
+        for volume in spec.get("volumes", ()):
+            source = volume["persistentVolumeClaim"]
+            if earlier and random.random() < _SHARED:
+                source["claimName"] = random.choice(earlier)
+            else:
+                earlier.append(source["claimName"])
 
     def _plan_to_make_again(self, at: float, path: str, value: Object) -> None:
         """Let a pod be made again once or more: while it is decided about, being bound, or later."""

@@ -54,3 +54,19 @@ def test_without_a_pod_all_others_are_as_they_were() -> None:
     whole, lesser = set(creations(1)), set(creations(1, frozenset({"pod-0"})))
     assert lesser < whole
     assert all('"name":"pod-0"' in line or '"name":"claim-of-pod-0"' in line for line in whole - lesser)
+
+
+def claims_of_pods(*wanted: str) -> list[str]:
+    """The claims that pods name, in a cluster without the product."""
+    cluster = ScheduledCluster(
+        Scenario(1, minutes=1.0, replicas=0, nodes=5, pods=40, has_others=True, wanted=frozenset(wanted))
+    )
+    cluster.run()
+    volumes = [volume for pod in cluster.pods() for volume in pod["spec"].get("volumes", ())]
+    return [volume["persistentVolumeClaim"]["claimName"] for volume in volumes]
+
+
+def test_pods_share_claims_only_where_that_is_wanted() -> None:
+    alone, shared = claims_of_pods("volumes"), claims_of_pods("volumes", "shared-claims")
+    assert len(shared) == len(alone) == len(set(alone)) > 0
+    assert len(set(shared)) < len(shared)

@@ -188,8 +188,10 @@ class RoomKept:
         wanted = [key for key in _claims(pod) if self._is_for_one_pod(key)]
         if not wanted:
             return
-        own = self._own[ledger]
+        own, nodes = self._own[ledger], ledger.handle.cluster.nodes
         for node_name, pods in self._pods.by_node.items():
+            if not nodes.is_node(node_name):
+                continue  # kube-scheduler counts no claims there, either
             for uid, other in pods.items():
                 is_known = other.since <= version or own.get(uid) == node_name
                 if is_known and uid != pod["metadata"]["uid"]:

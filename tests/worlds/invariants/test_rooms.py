@@ -15,7 +15,7 @@ from tests.worlds.api_server.server import ApiServer
 from tests.worlds.invariants.insides import scheduler_insides, service_insides
 from tests.worlds.invariants.observed import Observed
 from tests.worlds.invariants.rooms import RoomKept, VolumesGivenOnce, _Reserved
-from tests.worlds.scenarios import Scenario, ScheduledCluster
+from tests.worlds.scenarios import Scenario, ScheduledCluster, _node
 from tests.worlds.simulation.clocks import MachineClocks
 from tests.worlds.simulation.http_face import Served
 from tests.worlds.simulation.world import World
@@ -158,6 +158,35 @@ def test_a_claim_for_one_pod_that_is_given_to_two_is_reported(has_plugin: bool) 
     found = reported(cluster)
     expected = "the claim default/data is for one pod, and default/pod-0 on node-0 has it"
     assert any(line.endswith(expected) for line in found) is not has_plugin
+
+
+def test_a_claim_for_one_pod_is_free_once_the_node_of_its_pod_is_gone() -> None:
+    cluster = ScheduledCluster(Scenario(seed=1, minutes=0.5, nodes=2, pods=0))
+    put_claim(cluster.model, "data", "disk")
+    volume = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOncePod"], "hostPath": {"path": "/x"}}
+    volume["claimRef"] = {"namespace": "default", "name": "data", "uid": "data"}
+    cluster.model.etcd.put(VOLUMES, "disk", {"metadata": {"name": "disk"}, "spec": volume, "status": {}})
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+
+    def node_of(name: str) -> str:
+        item = cluster.model.etcd.get(PODS, f"default/{name}")
+        assert item is not None
+        return str(item.value["spec"].get("nodeName", ""))
+
+    for number in range(2):
+        thing = pod(f"pod-{number}", volumes=volumes, containers=[{"name": "main", "image": "image"}])
+        cluster.world.timeline.call_at(5.0 + number, partial(cluster._create, "pods", thing))
+    cluster.world.timeline.call_at(8.0, lambda: cluster.model.etcd.delete(NODES, node_of("pod-0")))
+    cluster.world.timeline.call_at(9.0, partial(cluster._create, "nodes", _node("node-2")))
+    assert reported(cluster) == []
+    assert node_of("pod-1")
+
+
+def test_a_drawn_world_with_shared_claims_has_one_for_one_pod_that_two_want() -> None:
+    wanted = frozenset(("volumes", "shared-claims"))
+    cluster = ScheduledCluster(Scenario(seed=3, minutes=3.0, nodes=3, pods=60, has_others=True, wanted=wanted))
+    after_start(cluster, partial(drop_filter, name="VolumeRestrictions"))
+    assert any(" is for one pod, and " in line for line in reported(cluster))
 
 
 def put_claim(model: ApiServer, name: str, volume: str) -> None:

@@ -172,6 +172,8 @@ _ELSEWHERE: Final = (*dict.fromkeys((*_CHANGES, *_CHANGES_OF_SERVICE, *_OTHERS))
 SETTINGS: Final = (*_ELSEWHERE, *BINDING_SETTINGS)
 # What came later is drawn behind all else, so that a seed still draws what it drew before.
 _LATER: Final = ("batches", "bindings", "callers", "cancels", "deadlines", "fickle", "vague", "verbose")
+# And this behind BINDING_SETTINGS.
+_LAST: Final = ("shared-claims",)
 
 
 def draw_wanted(random: Random) -> frozenset[str]:
@@ -182,12 +184,12 @@ def draw_wanted(random: Random) -> frozenset[str]:
     """
     rate = random.choice((0.1, 0.3, 0.6))
     names = sorted((*_ELSEWHERE, *EXTRAS), key=_LATER.__contains__)
-    drawn = [name for name in names if random.random() < rate]
+    drawn = [name for name in names if name not in _LAST and random.random() < rate]
     drawn += [name for name in BINDING_SETTINGS if name != DELAYED_CACHE and random.random() < rate / 2]
     its_own = Random(repr(random.getstate()))
     if its_own.random() < rate / 2:
         drawn.append(DELAYED_CACHE)
-    return frozenset(drawn)
+    return frozenset((*drawn, *(name for name in _LAST if random.random() < rate)))
 
 
 class ProgramSettings:
