@@ -1,7 +1,8 @@
-"""What holds of what programs log, and of errors that nothing reads."""
+"""What holds of what programs log, of how they end, and of errors that nothing reads."""
 
 import gc
 import re
+import signal
 from typing import Final
 
 from tests.worlds.invariants.observed import Observed
@@ -111,6 +112,9 @@ _WRONG_REQUEST: Final = re.compile(
 _EXPECTED_LINES: Final = re.compile("|".join(f"(?:{pattern})" for pattern, _ in _EXPECTED))
 _WITH_FAULTS: Final = re.compile("|".join(f"(?:{pattern})" for pattern, _ in _EXPECTED_WITH_FAULTS))
 _LEVELS: Final = ("WARNING ", "ERROR ", "CRITICAL ")
+_SIGTERM: Final = f"gets signal {signal.SIGTERM}"
+# How a program ends that fails, except by LeaseLostError alone.
+_FAILS: Final = re.compile(r"fails: (?!(?:\w*ExceptionGroup\()*LeaseLostError\(\)\)*$)")
 
 
 class NothingUnexpectedLogged:
@@ -143,6 +147,34 @@ class NothingUnexpectedLogged:
         calm_from = self._observed.calm_from
         has_faults = calm_from > 0.0 and at < calm_from + _SETTLES_SECONDS
         return bool(_EXPECTED_LINES.match(text) or (has_faults and _WITH_FAULTS.match(text)))
+
+
+class ProgramsRunOn:
+    """A program ends only because it is killed, gets SIGTERM, or has lost the leader lease, and then for nothing else.
+
+    It is started again then, as the kubelet does. So without this rule, one that fails would break no other.
+    """
+
+    name = "programs run on"
+
+    def __init__(self, observed: Observed) -> None:
+        self._observed = observed
+
+    def at_end(self) -> None:
+        """Look at all ends in the history."""
+        names = {program.name for program in self._observed.programs}
+        asked_to_end: set[str] = set()
+        for line in self._observed.world.trace.lines:
+            at, _, what = line.split(" ", 2)
+            who, _, text = what.partition(": ")
+            if who not in names:
+                continue
+            if text == "starts":
+                asked_to_end.discard(who)
+            elif text == _SIGTERM:
+                asked_to_end.add(who)
+            elif (text == "exits" and who not in asked_to_end) or _FAILS.match(text):
+                self._observed.violated(self, what, at=at)
 
 
 class EveryErrorRead:

@@ -1,14 +1,22 @@
-"""Unexpected lines of logs and errors that nothing reads are reported."""
+"""Unexpected lines of logs, ends of programs that nothing explains, and errors that nothing reads are reported."""
 
 import asyncio
 import gc
+import signal
+from collections.abc import Callable, Coroutine
 from random import Random
+from typing import Any
 
 import pytest
 
+from extender_service.cluster.sources.api_server import PodStore
+from extender_service.command.election import LeaseLostError
+from extender_service.kube.types.watched_pods import AnyPod
+from extender_service.seams import Machine
 from tests.worlds.api_server.server import ApiServer
-from tests.worlds.invariants.logs import EveryErrorRead, NothingUnexpectedLogged
+from tests.worlds.invariants.logs import EveryErrorRead, NothingUnexpectedLogged, ProgramsRunOn
 from tests.worlds.invariants.observed import Observed
+from tests.worlds.scenarios import Scenario, ScheduledCluster
 from tests.worlds.simulation.clocks import MachineClocks
 from tests.worlds.simulation.process import Process
 from tests.worlds.simulation.world import World
@@ -134,3 +142,96 @@ def test_an_error_that_is_read_is_not(observed: Observed) -> None:
     observed.world.run(5.0)
     EveryErrorRead(observed).at_end()
     assert observed.violations.lines() == []
+
+
+def ends_of(main: Callable[[Machine], Coroutine[Any, Any, object]], end: Callable[[Process], None]) -> list[str]:
+    """What is said of a program that `end` is called for at 5 s."""
+    world = World(1)
+    process = Process(world, "replica-0", main)
+    observed = Observed(world, ApiServer(MachineClocks(world.timeline).wall, Random(1)), [process])
+    process.start()
+    world.timeline.call_at(5.0, lambda: end(process))
+    world.run(20.0)
+    ProgramsRunOn(observed).at_end()
+    return [line.partition(": ")[2] for line in observed.violations.lines()]
+
+
+async def ends_after_a_while(_: Machine) -> None:
+    await asyncio.sleep(10.0)
+
+
+async def ends_at_sigterm(_: Machine) -> None:
+    told = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
+    await told.wait()
+
+
+def failing(*errors: Exception) -> Callable[[Machine], Coroutine[Any, Any, object]]:
+    async def fail(_: Machine) -> None:
+        await asyncio.sleep(10.0)
+        raise ExceptionGroup("some", [ExceptionGroup("others", errors)])
+
+    return fail
+
+
+def leave_alone(_: Process) -> None:
+    """Nothing happens from outside."""
+
+
+def terminate(process: Process) -> None:
+    process.signal(signal.SIGTERM)
+
+
+def ask_for_a_dump(process: Process) -> None:
+    process.loop.add_signal_handler(signal.SIGUSR2, lambda: None)
+    process.signal(signal.SIGUSR2)
+
+
+@pytest.mark.parametrize(
+    ("main", "end"),
+    [
+        (ends_at_sigterm, terminate),
+        (ends_after_a_while, terminate),  # it has no handler
+        (ends_after_a_while, Process.kill),
+        (failing(LeaseLostError()), leave_alone),
+    ],
+)
+def test_a_program_may_end_by_a_fault_or_as_its_lease_is_lost(
+    main: Callable[[Machine], Coroutine[Any, Any, object]], end: Callable[[Process], None]
+) -> None:
+    assert ends_of(main, end) == []
+
+
+@pytest.mark.parametrize(
+    ("main", "end", "text"),
+    [
+        (ends_after_a_while, leave_alone, "exits"),
+        (ends_after_a_while, ask_for_a_dump, "exits"),
+        (failing(KeyError("x")), leave_alone, "fails: ExceptionGroup(ExceptionGroup(KeyError('x')))"),
+        (
+            failing(LeaseLostError(), KeyError("x")),
+            leave_alone,
+            "fails: ExceptionGroup(ExceptionGroup(LeaseLostError(), KeyError('x')))",
+        ),
+    ],
+)
+def test_a_program_that_ends_otherwise_is_reported(
+    main: Callable[[Machine], Coroutine[Any, Any, object]], end: Callable[[Process], None], text: str
+) -> None:
+    assert ends_of(main, end) == [f"replica-0: {text}"]
+
+
+def test_a_program_that_fails_once_is_reported_though_it_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = ScheduledCluster(Scenario(seed=1, minutes=1.5, pods=20))
+    apply, errors = PodStore.apply, [KeyError("x")]
+
+    def apply_all_but_one(self: PodStore, obj: AnyPod) -> None:
+        if errors and cluster.world.timeline.now > 20.0:
+            raise errors.pop()
+        apply(self, obj)
+
+    monkeypatch.setattr(PodStore, "apply", apply_all_but_one)
+    cluster.run()
+    [line] = cluster.problems()
+    assert "programs run on: replica-0: fails: " in line
+    assert "KeyError('x')" in line

@@ -15,7 +15,7 @@ from tests.worlds.invariants.endings import (
     QueuesComplete,
 )
 from tests.worlds.invariants.leaders import LeaseCountedFromRequest, LeaseTakenInTurn, WrittenByLeader
-from tests.worlds.invariants.logs import EveryErrorRead, NothingUnexpectedLogged
+from tests.worlds.invariants.logs import EveryErrorRead, NothingUnexpectedLogged, ProgramsRunOn
 from tests.worlds.invariants.observed import Always, InTheEnd, Observed
 from tests.worlds.invariants.requests import RequestsApart, WatchesPaced
 from tests.worlds.invariants.reservations import ReservationsBalanced, ReservationsEnded
@@ -39,6 +39,7 @@ _ALWAYS: Sequence[Callable[[Observed], Always]] = (
     RequestsApart,
     WatchesPaced,
     NothingUnexpectedLogged,
+    ProgramsRunOn,
     EveryErrorRead,
 )
 _IN_THE_END: Sequence[Callable[[], InTheEnd]] = (
