@@ -21,10 +21,10 @@ from tests.worlds.invariants.requests import RequestsApart, WatchesPaced
 from tests.worlds.invariants.reservations import ReservationsBalanced, ReservationsEnded
 from tests.worlds.invariants.rooms import RoomKept, VolumesGivenOnce
 from tests.worlds.invariants.victims import VictimsChosen
-from tests.worlds.invariants.waits import FittingPodsTried
 from tests.worlds.simulation.process import Process
 from tests.worlds.simulation.served_model import ServedModel
 from tests.worlds.simulation.world import World
+from tests.worlds.waits.fitting_pods_tried import FittingPodsTried
 
 _ALWAYS: Sequence[Callable[[Observed], Always]] = (
     BoundOnce,

@@ -1,24 +1,23 @@
-"""What holds of pods that wait."""
+"""What holds of pods that wait for an event."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
-from extender_service.framework.events import NODE_DELETE, reported_events
 from extender_service.kube.types.pods import pod_uid
 from extender_service.queue.queued_pod import QueuedPodInfo
 from extender_service.queue.scheduling_queue import MAX_IN_UNSCHEDULABLE_SECONDS
 from extender_service.queue.waiting_queues import UNSCHEDULABLE
 from extender_service.scheduler.nominated_pods import nominations
-from tests.worlds.actors.fitting import is_finished
-from tests.worlds.api_server.etcd import Change, Item
-from tests.worlds.api_server.kinds import BY_PATH, NODES, PODS, Kind
+from tests.worlds.api_server.etcd import Item
+from tests.worlds.api_server.kinds import PODS
 from tests.worlds.invariants.insides import SchedulerInsides, ServiceInsides, scheduler_insides, service_insides
 from tests.worlds.invariants.observed import Observed
 from tests.worlds.invariants.truth import Judge
 from tests.worlds.simulation.process import Process
+from tests.worlds.waits.excuses import Excuses
+from tests.worlds.waits.versions import RESTORED_SECONDS, LatestVersions, known_versions
 
 _SECONDS_BETWEEN_LOOKS: Final = 1.0
 # A pod may wait so long once all know that it fits; up to a second more passes before it is looked at.
@@ -28,16 +27,9 @@ _MOST_JUDGED: Final = 10
 
 # A program that computes for longer than that was stalled by a fault.
 _COMPUTES_SECONDS: Final = 0.01
-# So long before an attempt, a change may not have been shown by the watch yet.
-_LAGS_SECONDS: Final = 15.0
 # Every 30 s, the queue tries all again that have waited for five minutes.
 _LEFTOVER_SECONDS: Final = MAX_IN_UNSCHEDULABLE_SECONDS + 30.0
-# After etcd was restored, versions say nothing until everything was listed again.
-_RESTORED_SECONDS: Final = 60.0
 
-# The plugins that reject a pod from a node for pods on others, and for others that are empty.
-_LOOK_AT_OTHER_PODS: Final = frozenset(("InterPodAffinity", "PodTopologySpread", "VolumeRestrictions"))
-_LOOK_AT_EMPTY_NODES: Final = frozenset(("PodTopologySpread",))
 
 _Insides = SchedulerInsides | ServiceInsides
 
@@ -51,27 +43,7 @@ class FittingPodsTried:
     looked at while a binding is under way, whose room only the leader knows of, while the leader or the service is
     frozen or computes, and with a service, before faults are over: it needs the API server to have a pod tried again.
 
-    Excused is what kube-scheduler leaves waiting, too, if one of these explains each node on which the pod fits:
-
-    - Without hints, it checks whether a node that has changed has room for a pod now, and only then asks the plugins
-      that rejected the pod (preCheckForNode). So a pod that was rejected for a taint misses that the taint goes while
-      the node is full; when a pod leaves that node, only pods are tried again that a plugin rejected which registered
-      that. That is: the node has changed since the last attempt, or in the 15 s before, when a watch may not have
-      shown that yet; and none of the plugins that rejected the pod registered the deletion of pods.
-    - Before v1.33, it reports nothing when a nomination ends and no pod goes with it, though the room that it kept is
-      free; and before v1.36, InterPodAffinity and PodTopologySpread take no notice. That is: a nomination for the node
-      has ended since the last attempt, and before v1.33 any plugin, until v1.35 one of these, rejected the pod.
-
-    With hints before v1.37, InterPodAffinity takes no notice of the end of some pods: before v1.36, of one whose
-    anti-affinity kept this pod out; and of one that matched not all terms of this pod's. That is: it rejected the pod,
-    and since then, or in the 15 s before, a pod has ended, or got other labels.
-
-    Excused, too, is what the end of a node changed for others. Its pods do not count any more for affinity, topology
-    spread, and claims with ReadWriteOncePod; and where it had the fewest pods, topology spread allows more elsewhere.
-    Before v1.32, kube-scheduler does not report that a node is gone; later, it asks the plugins that registered that.
-    Others wait until its pods are deleted, too. That is: a node has gone since the last attempt, or in the 15 s before;
-    one of these plugins rejected the pod, and none that is asked; and pods are still on that node, unless the plugin is
-    PodTopologySpread, to which an empty one matters, too.
+    Excused is what kube-scheduler leaves waiting, too (Excuses).
     """
 
     name = "fitting pods tried"
@@ -79,11 +51,8 @@ class FittingPodsTried:
     def __init__(self, observed: Observed) -> None:
         self._observed = observed
         self._judge: Judge | None = None
-        self._latest: dict[Kind, int] = {}
-        self._nodes_changed_at: dict[str, float] = {}
-        self._pods_left_at = -math.inf
-        self._nominated: Mapping[str, str] = {}
-        self._nominations_ended_at: dict[str, float] = {}
+        self._excuses = Excuses(observed)
+        self._latest = LatestVersions(observed.model.etcd)
         self._quiet_until = 0.0
         self._judged = 0
         self._last_judged = ""
@@ -91,27 +60,16 @@ class FittingPodsTried:
         self._forms: dict[str, tuple[int, bytes]] = {}
         self._fits_since: dict[str, float] = {}
         self._judged_at: object = None
-        observed.model.etcd.listeners.append(self._note)
         observed.model.etcd.on_restore.append(self._wait_for_lists)
         observed.world.timeline.call_later(_SECONDS_BETWEEN_LOOKS, self._look)
 
-    def _note(self, kind: Kind, change: Change) -> None:
-        versions = (change.before, change.after)
-        if kind is not PODS or any(item is not None and not is_finished(item.value) for item in versions):
-            self._latest[kind] = change.revision
-        if kind is PODS and _has_left(change):
-            self._pods_left_at = self._observed.now
-        if kind is NODES:
-            self._nodes_changed_at[change.item.key] = self._observed.now
-
     def _wait_for_lists(self) -> None:
-        self._latest.clear()
-        self._quiet_until = self._observed.now + _RESTORED_SECONDS
+        self._quiet_until = self._observed.now + RESTORED_SECONDS
 
     def _look(self) -> None:
         observed = self._observed
         observed.world.timeline.call_later(_SECONDS_BETWEEN_LOOKS, self._look)
-        self._note_nominations()
+        self._excuses.look()
         leader = self._leader()
         begins_at = self._quiet_until if observed.service is None else max(self._quiet_until, observed.calm_from)
         waiting = {} if leader is None or observed.now < begins_at else _unschedulable(leader)
@@ -137,7 +95,7 @@ class FittingPodsTried:
     def _judge_pod(self, leader: SchedulerInsides, judge: Judge, uid: str, info: QueuedPodInfo) -> None:
         now, key = self._observed.now, info.key
         node_names = self._feasible_now(judge, uid, key)
-        if not node_names or self._is_excused(leader, info, node_names):
+        if not node_names or self._excuses.cover(leader, info, node_names):
             self._fits_since.pop(uid, None)
         elif now - self._fits_since.setdefault(uid, now) > _MOST_SECONDS:
             self._fits_since[uid] = float("inf")  # it is reported once
@@ -154,55 +112,8 @@ class FittingPodsTried:
             for entry in insides.queue.entries():
                 if pod_uid(entry.info.pod) == uid and entry.queue == UNSCHEDULABLE:
                     has_time = insides.queue._clock() - entry.info.queued_at < _LEFTOVER_SECONDS
-                    return has_time and self._is_excused(insides, entry.info, node_names)
+                    return has_time and self._excuses.cover(insides, entry.info, node_names)
         return False
-
-    def _is_excused(self, leader: SchedulerInsides, info: QueuedPodInfo, node_names: Sequence[str]) -> bool:
-        """Return whether kube-scheduler would leave a pod waiting that fits on these nodes."""
-        rules = leader.cluster.rules
-        attempted_at = self._observed.now - (leader.queue._clock() - info.queued_at)
-        freed = leader.queue._interested.of(reported_events(rules).assigned_pod_delete)
-        misses_nodes = not rules.hints_replace_checks and not (freed and info.unschedulable_plugins & freed.plugins)
-
-        rejected_by = info.unschedulable_plugins
-        misses_pods = rules.queueing_hints and not rules.any_anti_affinity_term_wakes
-        if misses_pods and "InterPodAffinity" in rejected_by and self._pods_left_at > attempted_at - _LAGS_SECONDS:
-            return True
-        counts_near = rules.nominated_pods_count_near or not rejected_by & _LOOK_AT_OTHER_PODS
-        misses_nominations = not (rules.nominated_pods_free_room and counts_near)
-
-        def is_missed(name: str) -> bool:
-            changed_at = self._nodes_changed_at.get(name, -math.inf)
-            ended_at = self._nominations_ended_at.get(name, -math.inf)
-            has_unreported_room = misses_nominations and ended_at > attempted_at
-            return has_unreported_room or (misses_nodes and changed_at > attempted_at - _LAGS_SECONDS)
-
-        return self._misses_gone_node(leader, info, attempted_at) or all(map(is_missed, node_names))
-
-    def _misses_gone_node(self, leader: SchedulerInsides, info: QueuedPodInfo, attempted_at: float) -> bool:
-        """Return whether a node has gone without its pods, and no plugin that rejected this pod is asked about it."""
-        asked = leader.queue._interested.of(NODE_DELETE) if leader.cluster.rules.node_deletions_reported else None
-        rejected_by = info.unschedulable_plugins
-        if not rejected_by & _LOOK_AT_OTHER_PODS or (asked and rejected_by & asked.plugins):
-            return False
-        etcd = self._observed.model.etcd
-        changed_at = self._nodes_changed_at.items()
-        lately = (name for name, at in changed_at if at > attempted_at - _LAGS_SECONDS)
-        gone = {name for name in lately if etcd.get(NODES, name) is None}
-        on_nodes = {item.value["spec"].get("nodeName") for item in etcd.all(PODS) if not is_finished(item.value)}
-        return bool(gone if rejected_by & _LOOK_AT_EMPTY_NODES else gone & on_nodes)
-
-    def _note_nominations(self) -> None:
-        """Note which nominations of the leader have ended since the last look."""
-        nominated: dict[str, str] = {}
-        for replica in self._observed.replicas:
-            insides = scheduler_insides(replica)
-            if insides is not None and insides.is_leading:
-                nominated.update(insides.queue.nominator.node_of)
-        for uid, node_name in self._nominated.items():
-            if nominated.get(uid) != node_name:
-                self._nominations_ended_at[node_name] = self._observed.now
-        self._nominated = nominated
 
     def _judge_of_now(self, leader: SchedulerInsides) -> Judge:
         """Return the judge, with what is stored now and the leader's nominations."""
@@ -244,7 +155,7 @@ class FittingPodsTried:
             parts = (uid if is_own else "", metadata["namespace"], metadata.get("labels"), owners, spec)
             form = msgspec.json.encode(parts)
             self._forms[uid] = item.revision, form
-        return uid.encode() if uid in self._nominated else form
+        return uid.encode() if self._excuses.is_nominated(uid) else form
 
     def _leader(self) -> SchedulerInsides | None:
         """Return the only replica that leads, if there is one."""
@@ -275,26 +186,11 @@ class FittingPodsTried:
             return False
         if len(insides.cluster.placements) or insides.cluster.storage.sizes()["assumed"]:
             return False
-        for name, reflector in insides.api_server._reflectors.items():
-            resource = reflector.resource
-            kind = BY_PATH[resource.group, resource.version, resource.plural]
-            known = int(insides.api_server.states[name].last_resource_version or 0)
-            if known < self._latest.get(kind, 0):
-                return False
-        return True
+        latest = self._latest.now()
+        return all(version >= latest.get(kind, 0) for kind, version in known_versions(insides))
 
     def at_end(self) -> None:
         """All was looked at as time went on."""
-
-
-def _has_left(change: Change) -> bool:
-    """Return whether a pod has ended or got other labels, so that affinity may not count it any more."""
-    before, after = change.before, change.after
-    if before is None or is_finished(before.value):
-        return False
-    if after is None or is_finished(after.value):
-        return True
-    return bool(before.value["metadata"].get("labels") != after.value["metadata"].get("labels"))
 
 
 def _unschedulable(leader: SchedulerInsides) -> dict[str, QueuedPodInfo]:

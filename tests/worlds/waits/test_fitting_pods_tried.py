@@ -1,14 +1,26 @@
 """A pod that waits for an event, though it fits and all know that, is reported."""
 
+from random import Random
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
+from tests.support.clusters.scheduler_world import SchedulerWorld
+from tests.support.event_loop import in_event_loop
+from tests.support.objects import make_node, make_pod
 from tests.worlds.api_server.kinds import PODS
+from tests.worlds.api_server.server import ApiServer
 from tests.worlds.invariants.insides import scheduler_insides
+from tests.worlds.invariants.observed import Observed
 from tests.worlds.scenarios import Mode, Scenario, ScheduledCluster
+from tests.worlds.simulation.process import Process
+from tests.worlds.simulation.world import World
+from tests.worlds.waits.fitting_pods_tried import FittingPodsTried
 
 
 def reported(cluster: ScheduledCluster, *, is_deaf: bool) -> list[str]:
-    """What a full cluster reports in which pods go at 20 s. A scheduler that is deaf moves no pod for it."""
+    """What a full cluster reports in which pods go at 40 s. A scheduler that is deaf moves no pod for it."""
 
     def make_room() -> None:
         for replica in cluster.replicas if is_deaf else ():
@@ -38,3 +50,28 @@ def test_a_pod_that_misses_the_room_made_for_it_is_reported(mode: Mode | None) -
     assert found
     assert 43.0 < float(found[0].split()[0]) < 46.0
     assert found[0].endswith("waits for an event, though it has fitted for some seconds")
+
+
+@pytest.mark.parametrize(
+    ("is_leading", "uid", "seconds", "is_excused"),
+    [
+        (True, "uid-of-p", 0.0, True),
+        (True, "uid-of-p", 331.0, False),  # the queue should have tried it again by itself
+        (True, "uid-of-q", 0.0, False),  # it does not wait
+        (False, "uid-of-p", 0.0, False),
+    ],
+)
+@in_event_loop
+async def test_only_what_waits_for_an_event_and_not_for_too_long_is_excused(
+    is_leading: bool, uid: str, seconds: float, is_excused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduler = SchedulerWorld(make_node("a", {"cpu": "1", "pods": "9"}))
+    scheduler.create(make_pod("p", requests={"cpu": "2"}))
+    scheduler.attempt()
+    scheduler.clock.pass_seconds(seconds)
+    insides = SimpleNamespace(queue=scheduler.queue, cluster=scheduler.cluster, is_leading=is_leading)
+    monkeypatch.setattr("tests.worlds.waits.fitting_pods_tried.scheduler_insides", lambda _: insides)
+    monkeypatch.setattr("tests.worlds.waits.excuses.Excuses.cover", lambda *_: True)
+    replicas = [cast(Process, None)]
+    rule = FittingPodsTried(Observed(World(1), ApiServer(lambda: 0.0, Random(1)), replicas))
+    assert rule.excuses(uid, ["a"]) == is_excused
