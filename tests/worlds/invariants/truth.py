@@ -1,11 +1,12 @@
 """The cluster as the API server has it now, and what the product's own engine says of a pod in it."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from random import Random
 
 from extender_service.cluster.sources.api_server import NOT_ENDED, stores
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.cluster.state.placements import Placement
 from extender_service.config.loading import default_config
 from extender_service.config.rules import Rules
 from extender_service.config.types import KubeSchedulerConfiguration
@@ -88,6 +89,18 @@ class Judge:
             else:
                 store.apply(resource.decoder.decode(item.body))
         self._changed.clear()
+
+    def place(self, placements: Mapping[str, Placement]) -> None:
+        """Count these pods on their nodes ahead of what is stored, by UID, and no others."""
+        cluster = self.cluster
+        for placed in [*cluster.placements]:
+            wanted = placements.get(placed.uid)
+            if wanted is None or wanted.node_name != placed.node_name:
+                cluster.drop_placement(placed.uid)
+        for uid, wanted in placements.items():
+            stored = cluster.pod(uid)
+            if cluster.placements.get(uid) is None and (stored is None or not stored.node_name):
+                cluster.placements.place(wanted.pod, uid, wanted.node_name)
 
     def _note(self, kind: Kind, change: Change) -> None:
         if kind in self._stores:

@@ -25,6 +25,8 @@ from tests.worlds.simulation.process import Process
 from tests.worlds.simulation.served_model import ServedModel
 from tests.worlds.simulation.world import World
 from tests.worlds.waits.fitting_pods_tried import FittingPodsTried
+from tests.worlds.waits.queue_moves_on import QueueMovesOn
+from tests.worlds.waits.watches_keep_up import WatchesKeepUp
 
 _ALWAYS: Sequence[Callable[[Observed], Always]] = (
     BoundOnce,
@@ -38,6 +40,8 @@ _ALWAYS: Sequence[Callable[[Observed], Always]] = (
     WithinBounds,
     RequestsApart,
     WatchesPaced,
+    WatchesKeepUp,
+    QueueMovesOn,
     NothingUnexpectedLogged,
     ProgramsRunOn,
     EveryErrorRead,

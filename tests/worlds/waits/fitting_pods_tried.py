@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from extender_service.cluster.state.placements import Placement
 from extender_service.kube.types.pods import pod_uid
 from extender_service.queue.queued_pod import QueuedPodInfo
 from extender_service.queue.scheduling_queue import MAX_IN_UNSCHEDULABLE_SECONDS
@@ -17,21 +18,26 @@ from tests.worlds.invariants.observed import Observed
 from tests.worlds.invariants.truth import Judge
 from tests.worlds.simulation.process import Process
 from tests.worlds.waits.excuses import Excuses
+from tests.worlds.waits.parties import is_held_up, only_leader
 from tests.worlds.waits.versions import RESTORED_SECONDS, LatestVersions, known_versions
 
 _SECONDS_BETWEEN_LOOKS: Final = 1.0
-# A pod may wait so long once all know that it fits; up to a second more passes before it is looked at.
-_MOST_SECONDS: Final = 2.0 + _SECONDS_BETWEEN_LOOKS
+# At more looks than these, a second apart, no pod may wait that fits: so it has fitted for 2 s.
+_MOST_LOOKS: Final = 3
+_REPORTED: Final = -1_000_000
 # So many kinds of pods are judged at each look, the others at the next ones.
 _MOST_JUDGED: Final = 10
-
-# A program that computes for longer than that was stalled by a fault.
-_COMPUTES_SECONDS: Final = 0.01
 # Every 30 s, the queue tries all again that have waited for five minutes.
 _LEFTOVER_SECONDS: Final = MAX_IN_UNSCHEDULABLE_SECONDS + 30.0
 
-
 _Insides = SchedulerInsides | ServiceInsides
+
+
+class _Fitting(msgspec.Struct):
+    """A pod that fits: when it came back from its last attempt, and at how many looks it has fitted since."""
+
+    queued_at: float
+    looks: int = 0
 
 
 class FittingPodsTried:
@@ -39,9 +45,11 @@ class FittingPodsTried:
     while, and the leader, and the service that it asks, know all that the API server has. So a pod waits no longer than
     their watches lag, and 2 s; backoff comes on top, as in kube-scheduler.
 
-    The engine judges each second whether it fits, on what the API server has, with the leader's nominations. It is not
-    looked at while a binding is under way, whose room only the leader knows of, while the leader or the service is
-    frozen or computes, and with a service, before faults are over: it needs the API server to have a pod tried again.
+    The engine judges each second whether it fits, on what the API server has, with the leader's nominations, and beside
+    the pods that have a place ahead of that: those that are being bound, and those that the service expects, which are
+    not judged themselves. Nor are pods with claims while volumes are assumed. A look counts for nothing at which the
+    leader or the service does not know all, is frozen, or computes; and with a service, none does before faults are
+    over: it needs the API server to have a pod tried again.
 
     Excused is what kube-scheduler leaves waiting, too (Excuses).
     """
@@ -50,15 +58,15 @@ class FittingPodsTried:
 
     def __init__(self, observed: Observed) -> None:
         self._observed = observed
-        self._judge: Judge | None = None
         self._excuses = Excuses(observed)
         self._latest = LatestVersions(observed.model.etcd)
+        self._judge: Judge | None = None
         self._quiet_until = 0.0
         self._judged = 0
         self._last_judged = ""
         self._fits: dict[bytes, Sequence[str]] = {}
         self._forms: dict[str, tuple[int, bytes]] = {}
-        self._fits_since: dict[str, float] = {}
+        self._fitting: dict[str, _Fitting] = {}
         self._judged_at: object = None
         observed.model.etcd.on_restore.append(self._wait_for_lists)
         observed.world.timeline.call_later(_SECONDS_BETWEEN_LOOKS, self._look)
@@ -70,36 +78,58 @@ class FittingPodsTried:
         observed = self._observed
         observed.world.timeline.call_later(_SECONDS_BETWEEN_LOOKS, self._look)
         self._excuses.look()
-        leader = self._leader()
+        found = only_leader(observed)
         begins_at = self._quiet_until if observed.service is None else max(self._quiet_until, observed.calm_from)
-        waiting = {} if leader is None or observed.now < begins_at else _unschedulable(leader)
-        if leader is None or not waiting or not self._all_are_current(leader):
-            self._fits_since.clear()
+        waiting = {} if found is None or observed.now < begins_at else _unschedulable(found[1])
+        self._keep(waiting)
+        if found is None or not waiting:
             return
-        for uid in self._fits_since.keys() - waiting.keys():
-            del self._fits_since[uid]
+        parties = [*self._parties(*found)]
+        if all(self._is_current(process, insides) for process, insides in parties):
+            self._judge_all(found[1], waiting, [insides for _, insides in parties if insides is not None])
+
+    def _keep(self, waiting: Mapping[str, QueuedPodInfo]) -> None:
+        """Forget the pods that do not wait any more, or that were tried again since they fitted."""
+        for uid in self._fitting.keys() - waiting.keys():
+            del self._fitting[uid]
         for uid in self._forms.keys() - waiting.keys():
             del self._forms[uid]
-        judge = self._judge_of_now(leader)
+        for uid, fitting in [*self._fitting.items()]:
+            if fitting.queued_at != waiting[uid].queued_at:
+                del self._fitting[uid]
+
+    def _judge_all(
+        self, leader: SchedulerInsides, waiting: Mapping[str, QueuedPodInfo], parties: Sequence[_Insides]
+    ) -> None:
+        placements = {each.uid: each for insides in parties for each in insides.cluster.placements}
+        assumes_volumes = any(insides.cluster.storage.sizes()["assumed"] for insides in parties)
+        judge = self._judge_of_now(leader, placements)
         self._judged = 0
         for uid in self._in_turn(waiting):
-            self._judge_pod(leader, judge, uid, waiting[uid])
+            item = self._observed.model.etcd.get(PODS, waiting[uid].key)
+            if item is not None and uid not in placements and not (assumes_volumes and _has_claims(item)):
+                self._judge_pod(leader, judge, uid, waiting[uid], item)
 
     def _in_turn(self, waiting: Mapping[str, QueuedPodInfo]) -> list[str]:
         """Return the pods in the order in which to judge them: first those that have fitted so far, then the others,
         beginning behind the last one that was judged before."""
-        others = [uid for uid in waiting if uid not in self._fits_since]
+        others = [uid for uid in waiting if uid not in self._fitting]
         begin = others.index(self._last_judged) + 1 if self._last_judged in others else 0
-        return [*self._fits_since, *others[begin:], *others[:begin]]
+        return [*self._fitting, *others[begin:], *others[:begin]]
 
-    def _judge_pod(self, leader: SchedulerInsides, judge: Judge, uid: str, info: QueuedPodInfo) -> None:
-        now, key = self._observed.now, info.key
-        node_names = self._feasible_now(judge, uid, key)
+    def _judge_pod(self, leader: SchedulerInsides, judge: Judge, uid: str, info: QueuedPodInfo, item: Item) -> None:
+        node_names = self._feasible_now(judge, uid, item)
         if not node_names or self._excuses.cover(leader, info, node_names):
-            self._fits_since.pop(uid, None)
-        elif now - self._fits_since.setdefault(uid, now) > _MOST_SECONDS:
-            self._fits_since[uid] = float("inf")  # it is reported once
-            self._observed.violated(self, f"pod {key} waits for an event, though it has fitted for some seconds")
+            self._fitting.pop(uid, None)
+            return
+        self._note_fit(uid, info)
+
+    def _note_fit(self, uid: str, info: QueuedPodInfo) -> None:
+        fitting = self._fitting.setdefault(uid, _Fitting(info.queued_at))
+        fitting.looks += 1
+        if fitting.looks > _MOST_LOOKS:
+            fitting.looks = _REPORTED
+            self._observed.violated(self, f"pod {info.key} waits for an event, though it has fitted for some seconds")
 
     def excuses(self, uid: str, node_names: Sequence[str]) -> bool:
         """Return whether a pod that fits on these nodes waits for an event that kube-scheduler would miss, too, and not
@@ -115,13 +145,14 @@ class FittingPodsTried:
                     return has_time and self._excuses.cover(insides, entry.info, node_names)
         return False
 
-    def _judge_of_now(self, leader: SchedulerInsides) -> Judge:
-        """Return the judge, with what is stored now and the leader's nominations."""
+    def _judge_of_now(self, leader: SchedulerInsides, placements: Mapping[str, Placement]) -> Judge:
+        """Return the judge, with what is stored now, these placements, and the leader's nominations."""
         judge = self._judge
         if judge is None:
             judge = self._judge = Judge(self._observed.model.etcd, self._observed.rules)
             judge.follow()
         judge.refresh()
+        judge.place(placements)
         judge.engine._nominated_for = nominations(judge.cluster, leader.queue)
         state = (judge.cluster.version, tuple(leader.queue.nominator.node_of.items()))
         if state != self._judged_at:
@@ -129,11 +160,8 @@ class FittingPodsTried:
             self._fits.clear()
         return judge
 
-    def _feasible_now(self, judge: Judge, uid: str, key: str) -> Sequence[str]:
+    def _feasible_now(self, judge: Judge, uid: str, item: Item) -> Sequence[str]:
         """Return the nodes on which a pod fits. Decide about it, unless nothing has changed since the last time."""
-        item = self._observed.model.etcd.get(PODS, key)
-        if item is None:
-            return ()
         form = self._form_of(uid, item)
         known = self._fits.get(form)
         if known is None:
@@ -157,34 +185,15 @@ class FittingPodsTried:
             self._forms[uid] = item.revision, form
         return uid.encode() if self._excuses.is_nominated(uid) else form
 
-    def _leader(self) -> SchedulerInsides | None:
-        """Return the only replica that leads, if there is one."""
-        leading = [
-            insides
-            for replica in self._observed.replicas
-            if (insides := scheduler_insides(replica)) is not None and self._leads(insides)
-        ]
-        return leading[0] if len(leading) == 1 else None
-
-    def _all_are_current(self, leader: SchedulerInsides) -> bool:
-        """Return whether the leader and the service run, know the latest versions, and have nothing of their own."""
-        return all(self._is_current(each, insides) for each, insides in self._parties(leader))
-
-    def _leads(self, insides: SchedulerInsides) -> bool:
-        return insides.is_leading and (insides.elector is None or insides.elector.problem() is None)
-
-    def _parties(self, leader: SchedulerInsides) -> Iterator[tuple[Process, _Insides | None]]:
-        for replica in self._observed.replicas:
-            insides = scheduler_insides(replica)
-            if insides is not None and insides.cluster is leader.cluster:
-                yield replica, insides
+    def _parties(self, replica: Process, leader: SchedulerInsides) -> Iterator[tuple[Process, _Insides | None]]:
+        """Yield the leader and the service that it asks."""
         if self._observed.service is not None:
             yield self._observed.service, service_insides(self._observed.service)
+        yield replica, leader
 
     def _is_current(self, process: Process, insides: _Insides | None) -> bool:
-        if insides is None or process.loop.stops or process.loop._busy_until > self._observed.now + _COMPUTES_SECONDS:
-            return False
-        if len(insides.cluster.placements) or insides.cluster.storage.sizes()["assumed"]:
+        """Return whether a program runs, and knows the latest versions."""
+        if insides is None or is_held_up(process, self._observed.now):
             return False
         latest = self._latest.now()
         return all(version >= latest.get(kind, 0) for kind, version in known_versions(insides))
@@ -197,3 +206,8 @@ def _unschedulable(leader: SchedulerInsides) -> dict[str, QueuedPodInfo]:
     """Return the pods in the unschedulable part of a queue, by UID."""
     entries = leader.queue.entries()
     return {pod_uid(entry.info.pod): entry.info for entry in entries if entry.queue == UNSCHEDULABLE}
+
+
+def _has_claims(item: Item) -> bool:
+    """Return whether a pod has claims for volumes."""
+    return any("persistentVolumeClaim" in each or "ephemeral" in each for each in item.value["spec"].get("volumes", ()))

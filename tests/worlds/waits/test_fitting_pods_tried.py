@@ -1,28 +1,40 @@
 """A pod that waits for an event, though it fits and all know that, is reported."""
 
+from collections.abc import Callable
 from random import Random
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
+from extender_service.cluster.state.placements import Placement
+from extender_service.config.rules import rules_of
 from tests.support.clusters.scheduler_world import SchedulerWorld
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_node, make_pod
-from tests.worlds.api_server.kinds import PODS
+from tests.worlds.api_server.etcd import Etcd
+from tests.worlds.api_server.kinds import NODES, PODS
 from tests.worlds.api_server.server import ApiServer
-from tests.worlds.invariants.insides import scheduler_insides
+from tests.worlds.invariants.insides import scheduler_insides, service_insides
 from tests.worlds.invariants.observed import Observed
+from tests.worlds.invariants.truth import Judge, pending_pods
 from tests.worlds.scenarios import Mode, Scenario, ScheduledCluster
 from tests.worlds.simulation.process import Process
 from tests.worlds.simulation.world import World
 from tests.worlds.waits.fitting_pods_tried import FittingPodsTried
 
 
-def reported(cluster: ScheduledCluster, *, is_deaf: bool) -> list[str]:
+def do_nothing(_: ScheduledCluster) -> None:
+    """All is as it is."""
+
+
+def reported(
+    cluster: ScheduledCluster, *, is_deaf: bool, before: Callable[[ScheduledCluster], None] = do_nothing
+) -> list[str]:
     """What a full cluster reports in which pods go at 40 s. A scheduler that is deaf moves no pod for it."""
 
     def make_room() -> None:
+        before(cluster)
         for replica in cluster.replicas if is_deaf else ():
             insides = scheduler_insides(replica)
             assert insides is not None
@@ -52,6 +64,38 @@ def test_a_pod_that_misses_the_room_made_for_it_is_reported(mode: Mode | None) -
     assert found[0].endswith("waits for an event, though it has fitted for some seconds")
 
 
+def test_so_it_is_where_the_service_expects_another_pod() -> None:
+    def expect_a_pod(cluster: ScheduledCluster) -> None:
+        assert cluster.service is not None
+        service = service_insides(cluster.service)
+        waiting = next(pending_pods(cluster.model.etcd, ("default-scheduler",))).value["metadata"]
+        assert service is not None
+        service.cluster.placements.place(make_pod(waiting["name"], uid=waiting["uid"]), waiting["uid"], "node-0")
+
+    cluster = ScheduledCluster(Scenario(seed=1, minutes=1.0, nodes=1, pods=40, replicas=2, mode="replace"))
+    assert reported(cluster, is_deaf=True, before=expect_a_pod)
+
+
+def test_so_it_is_where_something_is_on_its_way_at_each_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    is_current = FittingPodsTried._is_current
+
+    def at_each_second_look(rule: FittingPodsTried, *arguments: Any) -> bool:
+        return round(rule._observed.now) % 2 == 0 and is_current(rule, *arguments)
+
+    monkeypatch.setattr(FittingPodsTried, "_is_current", at_each_second_look)
+    cluster = ScheduledCluster(Scenario(seed=1, minutes=1.0, nodes=1, pods=40, replicas=2))
+    assert reported(cluster, is_deaf=True)
+
+
+def test_a_pod_that_has_been_tried_again_begins_to_wait_then() -> None:
+    rule = FittingPodsTried(Observed(World(1), ApiServer(lambda: 0.0, Random(1)), []))
+    for queued_at in (1.0, 2.0, 3.0, 4.0, 5.0):
+        waiting = cast(Any, {"p": SimpleNamespace(queued_at=queued_at, key="default/p")})
+        rule._keep(waiting)
+        rule._note_fit("p", waiting["p"])
+    assert rule._observed.violations.lines() == []
+
+
 @pytest.mark.parametrize(
     ("is_leading", "uid", "seconds", "is_excused"),
     [
@@ -75,3 +119,18 @@ async def test_only_what_waits_for_an_event_and_not_for_too_long_is_excused(
     replicas = [cast(Process, None)]
     rule = FittingPodsTried(Observed(World(1), ApiServer(lambda: 0.0, Random(1)), replicas))
     assert rule.excuses(uid, ["a"]) == is_excused
+
+
+def test_pods_are_judged_beside_those_that_have_a_place() -> None:
+    etcd = Etcd(lambda: 0.0)
+    amounts = {"cpu": "1", "pods": "9"}
+    etcd.put(NODES, "a", {"metadata": {"name": "a"}, "spec": {}, "status": {"allocatable": amounts}})
+    requests = {"resources": {"requests": {"cpu": "1"}}}
+    metadata = {"name": "p", "namespace": "default", "uid": "p"}
+    spec = {"schedulerName": "default-scheduler", "containers": [{"name": "main", **requests}]}
+    pod = etcd.put(PODS, "default/p", {"metadata": metadata, "spec": spec, "status": {}})
+    judge = Judge(etcd, rules_of(31))
+    judge.place({"q": Placement(make_pod("q", uid="q", requests={"cpu": "1"}), "q", "a", 0, None)})
+    assert judge.feasible(pod) == []
+    judge.place({})
+    assert judge.feasible(pod) == ["a"]
