@@ -173,10 +173,13 @@ def test_a_claim_for_one_pod_is_free_once_the_node_of_its_pod_is_gone() -> None:
         assert item is not None
         return str(item.value["spec"].get("nodeName", ""))
 
+    def remove_its_node() -> None:
+        cluster.model.etcd.delete(NODES, node_of("pod-0"))
+
     for number in range(2):
         thing = pod(f"pod-{number}", volumes=volumes, containers=[{"name": "main", "image": "image"}])
         cluster.world.timeline.call_at(5.0 + number, partial(cluster._create, "pods", thing))
-    cluster.world.timeline.call_at(8.0, lambda: cluster.model.etcd.delete(NODES, node_of("pod-0")))
+    cluster.world.timeline.call_at(8.0, remove_its_node)
     cluster.world.timeline.call_at(9.0, partial(cluster._create, "nodes", _node("node-2")))
     assert reported(cluster) == []
     assert node_of("pod-1")
