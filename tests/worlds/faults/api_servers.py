@@ -180,7 +180,7 @@ API_SERVER_FAULTS: Final = (
     FaultKind("compact", _etcd, _compact),
     FaultKind("restore", _etcd, partial(_restore, bump_revision=_BUMP_REVISION), some_seconds),
     # A program that was away while the revision reached what it had seen before cannot see that etcd was restored. So
-    # only small worlds have this kind, without others that keep programs away.
+    # only a theme of faults has this kind, without others that keep programs away.
     FaultKind(
         "restore-revision",
         _etcd,

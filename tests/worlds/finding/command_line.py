@@ -10,6 +10,7 @@ from random import Random
 from typing import get_args
 
 from tests.worlds.faults.plan import Fault
+from tests.worlds.finding.drawn_worlds import drawn_world
 from tests.worlds.finding.small_worlds import small_world
 from tests.worlds.scenarios import Mode, Scenario
 from tests.worlds.settings.program_settings import draw_wanted
@@ -35,7 +36,9 @@ def add_scenario_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fault-kinds", type=_read_names, default=frozenset(), help="some of these: freeze,cut")
     parser.add_argument("--fault", type=_read_fault, action="append", help="this one: 8,freeze,replica-0,4")
     parser.add_argument("--api-servers", type=int, help="behind one address (default: by seed)")
-    parser.add_argument("--minor", type=int, default=_DEFAULTS["minor"], help="the release: 37 (default %(default)d)")
+    parser.add_argument(
+        "--minor", type=int, help="the release: 37 (default: by seed, as is what only some worlds with others have)"
+    )
     parser.add_argument("--small", action="store_true", help="draw all of the above by seed, small")
     parser.add_argument("--mode", choices=get_args(Mode), help="let the replicas ask `serve` in this mode")
     parser.add_argument("--without", type=_read_names, default=frozenset(), help="leave out parts: pod-0..7,fault-3")
@@ -46,7 +49,7 @@ def scenario(options: argparse.Namespace, seed: int) -> Scenario:
     """Return what the options say, with a seed."""
     if options.small:
         return replace(small_world(seed, options.mode), without=options.without, until=options.until)
-    return Scenario(
+    said = Scenario(
         seed,
         minutes=options.minutes,
         replicas=options.replicas,
@@ -58,11 +61,12 @@ def scenario(options: argparse.Namespace, seed: int) -> Scenario:
         faults=None if options.fault is None else tuple(options.fault),
         fault_kinds=options.fault_kinds,
         api_servers=options.api_servers,
-        minor=options.minor,
+        minor=_DEFAULTS["minor"] if options.minor is None else options.minor,
         mode=options.mode,
         without=options.without,
         until=options.until,
     )
+    return drawn_world(said) if options.minor is None else said
 
 
 def command(of: Scenario, *more: str) -> str:
@@ -71,10 +75,10 @@ def command(of: Scenario, *more: str) -> str:
 
 
 def _options(of: Scenario) -> Iterator[str]:
-    """Yield the options that are not the default."""
+    """Yield the release, and the options that are not the default."""
     for name in ("minutes", "replicas", "nodes", "pods", "api_servers", "minor", "mode", "until"):
         value = getattr(of, name)
-        if value != _DEFAULTS[name]:
+        if name == "minor" or value != _DEFAULTS[name]:
             yield from (f"--{name.replace('_', '-')}", format(value, "g") if isinstance(value, float) else str(value))
     if of.has_others:
         yield "--others"

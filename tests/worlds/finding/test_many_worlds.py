@@ -32,7 +32,7 @@ def test_says_how_to_run_again_what_failed(monkeypatch: pytest.MonkeyPatch) -> N
     assert stream.getvalue().startswith("seed 5: ")
     lines = list(report(totals))
     assert lines[0].startswith("1 worlds, ")
-    assert lines[3] == "  python -m tests.worlds --seed 5 --minutes 0.5 --nodes 0 --pods 3"
+    assert lines[3] == "  python -m tests.worlds --seed 5 --minutes 0.5 --nodes 0 --pods 3 --minor 31"
     assert "pod-0" in lines[4]
 
 

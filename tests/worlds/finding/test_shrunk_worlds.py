@@ -20,7 +20,8 @@ def test_a_pod_that_has_no_node_is_left_with_its_creation(monkeypatch: pytest.Mo
     [pod] = shrunk.parts()
     lines = list(told(shrunk))
     assert lines[0].endswith(f" s of a world are left, with {pod}:")
-    assert lines[1].startswith("python -m tests.worlds --seed 3 --minutes 0.5 --replicas 2 --nodes 0 --pods 8 --until ")
+    start = "python -m tests.worlds --seed 3 --minutes 0.5 --replicas 2 --nodes 0 --pods 8 --minor 31 --until "
+    assert lines[1].startswith(start)
     assert any(line.split(" ", 1)[-1].startswith(f"cluster: created pod default/{pod}") for line in lines)
     assert lines[-1].startswith("VIOLATED ")
     assert pod in lines[-1]
