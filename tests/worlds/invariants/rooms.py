@@ -149,7 +149,9 @@ class RoomKept:
         node_name = entry.node_name
         present = self._pods.on(node_name)
         for uid, pod in present.items():
-            if uid not in counted and (pod.since <= version or own.get(uid) == node_name):
+            # A pod of its own that has left, and came again, it knows only from its watch.
+            is_own = own.get(uid) == node_name and uid not in self._pods.left
+            if uid not in counted and (pod.since <= version or is_own):
                 yield f"{pod.item.key} does not count, which is there since version {pod.since} of {version}"
         for uid, key in counted.items():
             if not self._is_there(uid, present.get(uid), own.get(uid) == node_name, version):

@@ -12,6 +12,7 @@ from tests.support.objects import make_pod
 from tests.worlds.api_server.kinds import CLAIMS, NODES, PODS, VOLUMES
 from tests.worlds.api_server.messages import Request, Response
 from tests.worlds.api_server.server import ApiServer
+from tests.worlds.faults.plan import Fault
 from tests.worlds.invariants.insides import scheduler_insides, service_insides
 from tests.worlds.invariants.observed import Observed
 from tests.worlds.invariants.rooms import RoomKept, VolumesGivenOnce, _Reserved
@@ -105,6 +106,23 @@ def test_a_pod_that_failed_and_runs_again_after_all_counts_again() -> None:
     timeline.call_at(6.0, partial(set_phase, cluster, "Running"))
     timeline.call_at(8.0, partial(cluster._create, "pods", pod("late")))
     assert reported(cluster) == []
+
+
+def test_a_scheduler_knows_only_from_its_watch_that_a_pod_which_it_bound_and_which_failed_runs_again() -> None:
+    def set_phase(cluster: ScheduledCluster, phase: str) -> None:
+        item = cluster.model.etcd.get(PODS, "default/early")
+        assert item is not None
+        cluster.model.registry.change(PODS, item, lambda pod: pod["status"].update(phase=phase))
+
+    lags = Fault(5.0, "lag", "api-server", 10.0, 5.0)
+    cluster = ScheduledCluster(Scenario(seed=1, minutes=0.5, nodes=1, pods=0, faults=(lags,), api_servers=1))
+    timeline = cluster.world.timeline
+    timeline.call_at(2.0, partial(cluster._create, "pods", pod("early", containers=[{"name": "main", "image": "i"}])))
+    timeline.call_at(4.0, partial(set_phase, cluster, "Failed"))
+    timeline.call_at(5.5, partial(cluster._create, "pods", pod("late")))
+    timeline.call_at(7.0, partial(set_phase, cluster, "Running"))
+    assert reported(cluster) == []
+    assert any("/pods/late/binding of replica-0" in line for line in cluster.world.trace.lines)
 
 
 def pod(name: str, **spec: object) -> Object:
