@@ -26,9 +26,15 @@ _LATER_FEATURES: Final = ("same-names",)
 EXTRAS: Final = ("bursts", "crowds", "hopeless", "batches", "shared-claims")
 # The same, and what no seed draws either, as it takes long: a pool of a hundred nodes that are alike.
 POOL: Final = "pool"
+# Later ones of both, drawn apart from these (`draw_newer`), so that a swarm from before they came stays as it was:
+# - slow-volumes: some volumes take longer to be made than a binding waits for them, 3 s or 5 s
+NEWER: Final = ("slow-volumes",)
+_NEWER_RATES: Final = (0.0, 0.3, 0.6)
+# What is of no use without an actor.
+_NEEDS: Final = {"slow-volumes": "volumes"}
 # What settings of programs bring with them: many pods name the second profile; and users of a plugin write its objects.
 _OF_SETTINGS: Final = ("moods", "profiles")
-_BY_NAME: Final = (*FEATURES, *_LATER_FEATURES, *EXTRAS, POOL, *_OF_SETTINGS)
+_BY_NAME: Final = (*FEATURES, *_LATER_FEATURES, *EXTRAS, POOL, *NEWER, *_OF_SETTINGS)
 _LEAST_NODES: Final = 5
 _MOST_NODES: Final = 50
 _MOST_PODS: Final = 200
@@ -56,9 +62,15 @@ def draw_draft(random: Random, wanted: frozenset[str] = frozenset()) -> Draft:
     later = frozenset([name for name in _LATER_FEATURES if random.random() < rate])
     return replace(
         draft,
-        actors=draft.actors | wanted.intersection(ACTORS),
+        actors=draft.actors | wanted.intersection(ACTORS) | {_NEEDS[name] for name in _NEEDS.keys() & wanted},
         features=draft.features | later | wanted.intersection(_BY_NAME),
     )
+
+
+def draw_newer(seed: int) -> frozenset[str]:
+    """Draw some of what no swarm has, each by itself."""
+    rate = Random(f"how much is newer {seed}").choice(_NEWER_RATES)
+    return frozenset(name for name in NEWER if Random(f"newer {name} {seed}").random() < rate)
 
 
 def draw_counts(random: Random) -> tuple[int, int]:

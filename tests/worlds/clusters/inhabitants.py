@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -125,7 +126,8 @@ class Inhabitants:
             CONTROLLER_MANAGER, lambda client: ControllerManager(client, self._model, self._actors).start()
         )
         if self._has("volumes"):
-            self._start_restarting("provisioner", _start_provisioner)
+            slow_until = self._busy if "slow-volumes" in self.draft.features else 0.0
+            self._start_restarting("provisioner", partial(_start_provisioner, slow_until=slow_until))
         if self._has("second-scheduler"):
             self._start_restarting(SECOND_SCHEDULER, lambda client: SecondScheduler(client).start())
         if self._has("autoscaler"):
@@ -284,7 +286,7 @@ def _make_batch(job: Object, random: Random) -> None:
             container["resources"] = {"requests": {"cpu": "20m", "memory": "16Mi"}}
 
 
-def _start_provisioner(client: ActorClient) -> None:
+def _start_provisioner(client: ActorClient, slow_until: float) -> None:
     views = SharedViews(client)
-    Provisioner(client, views)
+    Provisioner(client, views, slow_until)
     views.start()

@@ -11,13 +11,20 @@ from tests.worlds.controllers.volume_binding import BOUND, CLAIMS, PROVISIONER, 
 
 ZONE: Final = "topology.kubernetes.io/zone"
 _FAILS: Final = 0.1
+# Where some volumes take long, so often, and so long.
+_IS_SLOW: Final = 0.3
+_SLOW_SECONDS: Final = 20.0
 
 
 class Provisioner:
-    """Volumes are of the zone of the node that was selected, or of any zone. Some attempts fail."""
+    """Volumes are of the zone of the node that was selected, or of any zone. Some attempts fail. Some take long until
+    `slow_until`, in the world's time.
+    """
 
-    def __init__(self, client: ActorClient, views: SharedViews) -> None:
+    def __init__(self, client: ActorClient, views: SharedViews, slow_until: float = 0.0) -> None:
         self._client = client
+        self._slow_until = slow_until
+        self._slowness = client.world.random("slow volumes")
         self._claims, self._volumes = views.of("claims"), views.of("volumes")
         self._classes, self._nodes = views.of("classes"), views.of("nodes")
         self._maker = Reconciler(client, self._make)
@@ -32,6 +39,8 @@ class Provisioner:
         metadata, spec = claim["metadata"], claim["spec"]
         selected = metadata.get("annotations", {}).get(SELECTED_NODE)
         await self._client.sleep(self._client.random.uniform(0.3, 4.0))
+        if self._client.world.timeline.now < self._slow_until and self._slowness.random() < _IS_SLOW:
+            await self._client.sleep(_SLOW_SECONDS)
         node = self._nodes.objects.get(selected) if selected else None
         if selected and (node is None or self._client.random.random() < _FAILS):
             await self._give_back(claim)

@@ -8,6 +8,7 @@ from random import Random
 from typing import Final
 
 from extender_service.config.release import NEWEST_MINOR, OLDEST_MINOR
+from tests.worlds.clusters.draft import draw_newer
 from tests.worlds.covered.binding_themes import BINDING_THEMES
 from tests.worlds.finding.small_worlds import THEMES
 from tests.worlds.scenarios import Scenario
@@ -27,7 +28,8 @@ def drawn_world(scenario: Scenario) -> Scenario:
     scenario = replace(scenario, minor=minor)
     if not scenario.has_others:
         return scenario
-    scenario = replace(scenario, wanted=scenario.wanted | _drawn_wanted(scenario.seed))
+    wanted = scenario.wanted | _drawn_wanted(scenario.seed) | draw_newer(scenario.seed)
+    scenario = replace(scenario, wanted=wanted)
     says_faults = scenario.faults is not None or bool(scenario.fault_kinds)
     return _with_theme(scenario) if scenario.has_faults and not says_faults else scenario
 

@@ -9,7 +9,7 @@ import pytest
 from tests.worlds.clusters.draft import EXTRAS, draw_draft
 from tests.worlds.faults.kinds import ALL_KINDS
 from tests.worlds.faults.plan import Fault
-from tests.worlds.finding.command_line import add_scenario_options, command, scenario, shown_names
+from tests.worlds.finding.command_line import PROGRAM, add_scenario_options, command, scenario, shown_names
 from tests.worlds.finding.small_worlds import small_world
 from tests.worlds.scenarios import Scenario
 from tests.worlds.settings.program_settings import SETTINGS
@@ -29,8 +29,7 @@ def read(line: str) -> Scenario:
         (Scenario(7), "python -m tests.worlds --seed 7 --minor 31"),
         (
             Scenario(7, minutes=2.5, replicas=2, nodes=9, pods=3, has_faults=True, mode="beside"),
-            "python -m tests.worlds --seed 7 --minutes 2.5 --replicas 2 --nodes 9 --pods 3 --minor 31 --mode beside "
-            "--faults",
+            f"{PROGRAM} --seed 7 --minutes 2.5 --replicas 2 --nodes 9 --pods 3 --minor 31 --mode beside --faults",
         ),
         (
             Scenario(7, has_others=True, wanted=frozenset({"ports", "people"}), minor=37),
@@ -38,8 +37,7 @@ def read(line: str) -> Scenario:
         ),
         (
             Scenario(7, api_servers=2, faults=(Fault(8.5, "freeze", "etcd", 4.0), Fault(9.0, "stop", "etcd"))),
-            "python -m tests.worlds --seed 7 --api-servers 2 --minor 31 --fault 8.5,freeze,etcd,4,0 "
-            "--fault 9,stop,etcd,0,0",
+            f"{PROGRAM} --seed 7 --api-servers 2 --minor 31 --fault 8.5,freeze,etcd,4,0 --fault 9,stop,etcd,0,0",
         ),
         (
             Scenario(
@@ -48,8 +46,7 @@ def read(line: str) -> Scenario:
                 without=frozenset({"pod-0", "pod-1", "pod-2", "pod-9", "fault-10", "kubelets"}),
                 until=12.25,
             ),
-            "python -m tests.worlds --seed 7 --minor 31 --until 12.25 --others "
-            "--without fault-10,pod-0..2,pod-9,kubelets",
+            f"{PROGRAM} --seed 7 --minor 31 --until 12.25 --others --without fault-10,pod-0..2,pod-9,kubelets",
         ),
     ],
 )

@@ -3,6 +3,7 @@
 import argparse
 import shlex
 
+from tests.worlds.clusters.draft import NEWER
 from tests.worlds.faults.kinds import ALL_KINDS
 from tests.worlds.finding.command_line import add_scenario_options, command, scenario
 from tests.worlds.scenarios import Scenario
@@ -28,7 +29,7 @@ def test_seeds_are_of_all_releases_with_two_replicas() -> None:
 def test_a_share_has_what_no_seed_has_by_itself() -> None:
     drawn = [read(OF_MAKE_WORLDS, seed) for seed in SEEDS]
     kinds = [each.fault_kinds for each in drawn]
-    assert {"sampling", "profiles", "bursts"} < frozenset[str]().union(*(each.wanted for each in drawn))
+    assert {"sampling", "profiles", "bursts", *NEWER} < frozenset[str]().union(*(each.wanted for each in drawn))
     assert {"freeze-at-work", "stale-cache", "restore-revision"} == SELDOM
     assert frozenset[str]().union(*kinds) > SELDOM
     assert sum(not each for each in kinds) > len(SEEDS) / 2
@@ -47,4 +48,6 @@ def test_where_the_release_is_said_nothing_is_drawn() -> None:
 
 
 def test_faults_that_are_named_are_all_there_are() -> None:
-    assert {read(f"{OF_MAKE_WORLDS} --fault-kinds freeze", seed).fault_kinds for seed in SEEDS} == {frozenset({"freeze"})}
+    assert {read(f"{OF_MAKE_WORLDS} --fault-kinds freeze", seed).fault_kinds for seed in SEEDS} == {
+        frozenset({"freeze"})
+    }

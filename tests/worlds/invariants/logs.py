@@ -36,6 +36,10 @@ _EXPECTED: Final = (
         "the provisioner failed, or it made the volume for the node of the attempt before",
     ),
     (
+        r"WARNING failed error=running PreBind plugin \S+ binding volumes: context deadline exceeded: ",
+        "the provisioner takes longer than bindTimeoutSeconds",
+    ),
+    (
         r"WARNING failed error=running PreBind plugin \S+ binding volumes: failed to get node \S+: node \S+ not found",
         "the node has gone",
     ),

@@ -14,7 +14,7 @@ import msgspec
 import yaml
 
 from extender_service.config.known_gates import known_gates
-from tests.worlds.clusters.draft import EXTRAS
+from tests.worlds.clusters.draft import EXTRAS, NEWER
 from tests.worlds.settings.binding_settings import (
     BINDING_CHANGES,
     BINDING_PLUGINS,
@@ -39,6 +39,8 @@ _PLUGINS: Final = {"fussy": "Fussy", "moods": "Moody", "order": "OldestFirst"}
 _FICKLE: Final = ("FickleNearby", "FickleAnywhere")
 _VAGUE: Final = "Vague"
 _LOST_URL: Final = "http://10.0.0.9:8888"
+# Replicas wait 5 s for `serve` to bind a pod.
+_BIND_TIMEOUTS_SECONDS: Final = (3, 5)
 
 
 def _backoff(config: Object, random: Random) -> None:
@@ -114,6 +116,13 @@ def _fickle(config: Object, random: Random) -> None:
         _enabled(name)(config, random)
 
 
+def _short_bind_timeout(config: Object, random: Random) -> None:
+    """Wait for the volumes of a pod for less long than some take to be made."""
+    arguments = {"bindTimeoutSeconds": random.choice(_BIND_TIMEOUTS_SECONDS)}
+    for profile in config["profiles"]:
+        profile.setdefault("pluginConfig", []).append({"name": "VolumeBinding", "args": arguments})
+
+
 def _vague(config: Object, random: Random) -> None:
     """Let the plugin filter before all others, which would refuse the same nodes: it is named twice for that."""
     _enabled(_VAGUE)(config, random)
@@ -160,6 +169,8 @@ _CHANGES: Final[_Changes] = {
 }
 # And of that of `serve`.
 _CHANGES_OF_SERVICE: Final[_Changes] = {"bindings": _reserve_nothing, "profiles": _profiles, "vague": _vague}
+# Of the program that binds, behind all others.
+_CHANGES_OF_BINDINGS: Final[_Changes] = {"slow-volumes": _short_bind_timeout}
 # Beside these changes of the configuration:
 # - callers: another scheduler asks `serve`, about pods of its own
 # - deadlines: attempts have little time, which fickle plugins use up at times
@@ -198,7 +209,7 @@ class ProgramSettings:
     def __init__(self, world: World, settings: Collection[str], minor: int) -> None:
         """`minor` is the release that programs follow."""
         self._world = world
-        self._settings = frozenset(settings).intersection(SETTINGS)
+        self._settings = frozenset(settings).intersection((*SETTINGS, *NEWER))
         self._minor = minor
 
     def scheduler_arguments(self, base: Path, *, binds: bool = True) -> tuple[str, ...]:
@@ -207,13 +218,13 @@ class ProgramSettings:
         Unless it `binds`, it lacks the plugins that take part in bindings.
         """
         binding = {name: change for name, change in BINDING_CHANGES.items() if binds or name not in BINDING_PLUGINS}
-        config = self._changed(base, {**_CHANGES, **binding})
+        config = self._changed(base, {**_CHANGES, **binding, **(_CHANGES_OF_BINDINGS if binds else {})})
         return ("--config", str(config), *self._options(), *(self._binding_plugins() if binds else ()))
 
     def service_arguments(self, base: Path, *, binds: bool = False) -> tuple[str, ...]:
         """Return the same of `serve`, which has the profiles that pods name, and such plugins if it `binds`."""
         binding = {name: change for name, change in BINDING_CHANGES.items() if binds and name in BINDING_PLUGINS}
-        config = self._changed(base, {**_CHANGES_OF_SERVICE, **binding})
+        config = self._changed(base, {**_CHANGES_OF_SERVICE, **binding, **(_CHANGES_OF_BINDINGS if binds else {})})
         plugin = ("--plugin", f"tests.worlds.settings.vague:{_VAGUE}") if "vague" in self._settings else ()
         return ("--config", str(config), *plugin, *(self._binding_plugins() if binds else ()))
 
