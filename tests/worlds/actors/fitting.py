@@ -26,13 +26,21 @@ def _numbers(quantities: tuple[tuple[str, str], ...]) -> tuple[tuple[str, int], 
 
 
 def requests_of(pod: Object) -> Amounts:
-    """Return what a pod asks for: the sum of its containers, or an init container that asks for more; and overhead."""
-    spec, total = pod["spec"], Amounts()
+    """Return what a pod asks for: the sum of its containers and sidecars, or an init container that asks for more, with
+    the sidecars before it; and overhead."""
+    spec, total, sidecars, most = pod["spec"], Amounts(), Amounts(), Amounts()
     for container in spec["containers"]:
         _add(total, _requests(container))
     for container in spec.get("initContainers", ()):
-        for name, amount in _requests(container).items():
-            total[name] = max(total.get(name, 0), amount)
+        at_once = Amounts(sidecars)
+        _add(at_once, _requests(container))
+        if container.get("restartPolicy") == "Always":
+            sidecars = at_once
+        for name, amount in at_once.items():
+            most[name] = max(most.get(name, 0), amount)
+    _add(total, sidecars)
+    for name, amount in most.items():
+        total[name] = max(total.get(name, 0), amount)
     _add(total, amounts_of(spec.get("overhead", {})))
     return total
 

@@ -196,11 +196,12 @@ class People:
             return
         name = found["metadata"]["name"]
         await self._client.ask("DELETE", f"{_CLASSES}/{name}")
-        self._undo_later(partial(self._make_class, name, self._random.randrange(-5, 50)))
+        policy = {"preemptionPolicy": "Never"} if found["preemptionPolicy"] == "Never" else {}
+        self._undo_later(partial(self._make_class, name, {"value": self._random.randrange(-5, 50), **policy}))
 
-    async def _make_class(self, name: str, value: int) -> None:
+    async def _make_class(self, name: str, content: Object) -> None:
         try:
-            await self._client.ask("POST", _CLASSES, {"metadata": {"name": name}, "value": value})
+            await self._client.ask("POST", _CLASSES, {"metadata": {"name": name}, **content})
         except RequestError as error:
             if error.status != 409:
                 raise

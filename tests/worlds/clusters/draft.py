@@ -28,7 +28,10 @@ EXTRAS: Final = ("bursts", "crowds", "hopeless", "batches", "shared-claims")
 POOL: Final = "pool"
 # Later ones of both, drawn apart from these (`draw_newer`), so that a swarm from before they came stays as it was:
 # - slow-volumes: some volumes take longer to be made than a binding waits for them, 3 s or 5 s
-NEWER: Final = ("slow-volumes",)
+# - narrow-sampling: three feasible nodes are enough where a scheduler looks at some of the nodes only
+# - patient: some pods are of a priority class that preempts no others
+# - sidecars: some pods have init containers that go on to run
+NEWER: Final = ("slow-volumes", "narrow-sampling", "patient", "sidecars")
 _NEWER_RATES: Final = (0.0, 0.3, 0.6)
 # What is of no use without an actor.
 _NEEDS: Final = {"slow-volumes": "volumes"}

@@ -17,6 +17,7 @@ from tests.worlds.actors.second_scheduler import NAME as SECOND_SCHEDULER
 from tests.worlds.actors.second_scheduler import SecondScheduler
 from tests.worlds.api_server.server import ApiServer
 from tests.worlds.clusters.draft import POOL, Draft, draw_draft
+from tests.worlds.clusters.newer import PATIENT, add_newer
 from tests.worlds.clusters.nodes import draw_node, draw_pool
 from tests.worlds.clusters.pods import PRIORITIES, TEAM, TEAM_LABELS, draw_pod, draw_template
 from tests.worlds.clusters.storage import draw_claim, local_volume, storage_classes
@@ -150,6 +151,8 @@ class Inhabitants:
     def _create_common(self) -> None:
         """Create what there is from the start."""
         wanted = [(_PRIORITIES, {"metadata": {"name": name}, "value": value}) for name, value in PRIORITIES.items()]
+        if "patient" in self.draft.features:
+            wanted.append((_PRIORITIES, PATIENT))
         if "namespaces" in self.draft.features:
             wanted.append((_NAMESPACES, {"metadata": {"name": TEAM, "labels": TEAM_LABELS}}))
         if "volumes" in self.draft.actors:
@@ -180,6 +183,7 @@ class Inhabitants:
             at = random.uniform(0.0, self._busy)
             wanted, pods = draw[kind](name, random)
             self._add_extras(kind, name, at, wanted)
+            add_newer(_pod_spec(kind, name, wanted), self.draft.features, self._random(f"{name} newer"))
             left -= pods
             lifetime = random.expovariate(1 / 120.0)
             if self._parts.has(name, at):
@@ -197,7 +201,7 @@ class Inhabitants:
         """Change what a user is about to create, by the features that no seed has by itself."""
         features, random = self.draft.features, self._random(f"{name} extras")
         path, value = next(each for each in wanted if each[1]["metadata"]["name"] == name)
-        spec = value["spec"] if kind == "pod" else value["spec"]["template"]["spec"]
+        spec = _pod_spec(kind, name, wanted)
         draws = [random.random() for _ in range(3)]
         if "profiles" in features and draws[0] < 0.5:
             spec.setdefault("schedulerName", BATCH_SCHEDULER)
@@ -276,6 +280,13 @@ class Inhabitants:
         template = {**template, "metadata": {"labels": labels}}
         spec = {"selector": {"matchLabels": {"owner": name}}, "template": template, **spec}
         return _WORKLOADS[kind], {"metadata": {"name": name}, "spec": spec}
+
+
+def _pod_spec(kind: str, name: str, wanted: Wanted) -> Object:
+    """Return the spec of a pod, or of the pods of an owner, among what its users create."""
+    value = next(value for _, value in wanted if value["metadata"]["name"] == name)
+    spec: Object = value["spec"] if kind == "pod" else value["spec"]["template"]["spec"]
+    return spec
 
 
 def _make_batch(job: Object, random: Random) -> None:

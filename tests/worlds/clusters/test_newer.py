@@ -10,6 +10,8 @@ from tests.worlds.scenarios import Mode, Scenario
     ("seed", "wanted", "mode", "lines"),
     [
         (4, "slow-volumes", None, ("context deadline exceeded",)),
+        (1, "narrow-sampling patient", None, ("preemptionPolicy=Never",)),
+        (1, "sidecars scarcity", None, ('"name":"sidecar"', "bound a pod")),
         (4, "slow-volumes", "replace", ("context deadline exceeded",)),
     ],
 )

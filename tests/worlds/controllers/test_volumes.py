@@ -120,3 +120,20 @@ def test_the_volume_of_a_deleted_claim_goes_once_no_pod_uses_it(cluster: SmallCl
 def select(cluster: SmallCluster, node: str) -> None:
     annotations = {"volume.kubernetes.io/selected-node": node}
     cluster.ask("PATCH", f"{CLAIMS}/c", {"metadata": {"annotations": annotations}})
+
+
+def test_some_volumes_take_longer_until_a_time() -> None:
+    cluster = SmallCluster()
+    ControllerManager(cluster.client("controller-manager"), cluster.model, ("volumes",)).start()
+    views = SharedViews(client := cluster.client("provisioner"))
+    Provisioner(client, views, slow_until=10.0)
+    views.start()
+    body = {"metadata": {"name": "now"}, "provisioner": DRIVER, "volumeBindingMode": "Immediate"}
+    cluster.ask("POST", CLASSES, body)
+    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "now", "resources": {"requests": {"storage": "2Gi"}}}
+    for number in range(20):
+        cluster.ask("POST", CLAIMS, {"metadata": {"name": f"c-{number}"}, "spec": spec})
+    cluster.run(15.0)
+    assert 0 < len(cluster.all("persistentvolumes")) < 20
+    cluster.run(20.0)
+    assert len(cluster.all("persistentvolumes")) == 20

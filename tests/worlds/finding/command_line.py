@@ -9,6 +9,7 @@ from dataclasses import fields, replace
 from random import Random
 from typing import get_args
 
+from extender_service.config.release import OLDEST_MINOR
 from tests.worlds.faults.plan import Fault
 from tests.worlds.finding.drawn_worlds import drawn_world
 from tests.worlds.finding.small_worlds import small_world
@@ -61,7 +62,7 @@ def scenario(options: argparse.Namespace, seed: int) -> Scenario:
         faults=None if options.fault is None else tuple(options.fault),
         fault_kinds=options.fault_kinds,
         api_servers=options.api_servers,
-        minor=_DEFAULTS["minor"] if options.minor is None else options.minor,
+        minor=options.minor or OLDEST_MINOR,
         mode=options.mode,
         without=options.without,
         until=options.until,

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from tests.worlds.scenarios import Scenario, ScheduledCluster
+from tests.worlds.settings.narrow_sampling import few_are_enough
 from tests.worlds.simulation.trace import traced_logs
 
 # Ends the violation that stands for an error in a part of the world that is none of the product's programs.
@@ -46,7 +47,7 @@ def run_world(
     before(cluster)
     level = logging.DEBUG if "verbose" in scenario.wanted else logging.INFO
     try:
-        with traced_logs(cluster.world.trace, cluster.world.who, level):
+        with traced_logs(cluster.world.trace, cluster.world.who, level), few_are_enough(scenario.wanted):
             cluster.run()
             violations = cluster.problems()
     except Exception:  # a part of the world that is none of the product's programs

@@ -64,6 +64,11 @@ def _sampling(config: Object, random: Random) -> None:
     config["percentageOfNodesToScore"] = random.choice((0, 10, 100))
 
 
+def _narrow_sampling(config: Object, random: Random) -> None:
+    """Look at some of the nodes only, and leave some out though there are few (few_are_enough)."""
+    config["percentageOfNodesToScore"] = random.choice((0, 20, 50))
+
+
 def _lost_extender(config: Object, random: Random) -> None:
     """Ask an extender, too, that is not there, and may be ignored."""
     lost = {"urlPrefix": _LOST_URL, "ignorable": True, "httpTimeout": "1s", "nodeCacheCapable": True}
@@ -169,7 +174,8 @@ _CHANGES: Final[_Changes] = {
 }
 # And of that of `serve`.
 _CHANGES_OF_SERVICE: Final[_Changes] = {"bindings": _reserve_nothing, "profiles": _profiles, "vague": _vague}
-# Of the program that binds, behind all others.
+# What no swarm has: of `schedule`, and of the program that binds, behind all others.
+_NEWER_CHANGES: Final[_Changes] = {"narrow-sampling": _narrow_sampling}
 _CHANGES_OF_BINDINGS: Final[_Changes] = {"slow-volumes": _short_bind_timeout}
 # Beside these changes of the configuration:
 # - callers: another scheduler asks `serve`, about pods of its own
@@ -218,7 +224,8 @@ class ProgramSettings:
         Unless it `binds`, it lacks the plugins that take part in bindings.
         """
         binding = {name: change for name, change in BINDING_CHANGES.items() if binds or name not in BINDING_PLUGINS}
-        config = self._changed(base, {**_CHANGES, **binding, **(_CHANGES_OF_BINDINGS if binds else {})})
+        newer = {**_NEWER_CHANGES, **(_CHANGES_OF_BINDINGS if binds else {})}
+        config = self._changed(base, {**_CHANGES, **binding, **newer})
         return ("--config", str(config), *self._options(), *(self._binding_plugins() if binds else ()))
 
     def service_arguments(self, base: Path, *, binds: bool = False) -> tuple[str, ...]:
