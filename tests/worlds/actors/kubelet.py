@@ -82,6 +82,7 @@ class Kubelet:
         self._name: str = node["metadata"]["name"]
         self._random = self.client.random
         self._allocatable = amounts_of(node["status"]["allocatable"])
+        self._devices: dict[str, str] = {}
         self._is_tainted_first = is_tainted_first
         self._is_under_pressure = False
         self._is_ready = False
@@ -90,6 +91,24 @@ class Kubelet:
         self._local: dict[str, _LocalPod] = {}
         self._reconciler = Reconciler(self.client, self._sync)
         self._pods.on_change.append(lambda key, before, after: self._reconciler.add(key))
+
+    def withhold(self, resource: str) -> str | None:
+        """Register without an extended resource, whose device plugin is not there yet; return its amount, if any.
+
+        Call it before `start`.
+        """
+        amount: str | None = self._node["status"]["allocatable"].get(resource)
+        if amount is not None:
+            self._devices[resource] = "0"
+            self._describe({name: text for name, text in self._offered().items() if name != resource})
+        return amount
+
+    def offer(self, resource: str, amount: str) -> None:
+        """Report another amount of an extended resource from now on, as its device plugin does."""
+        self._devices[resource] = amount
+        self._describe({**self._offered(), resource: amount})
+        if self._is_ready:
+            start(self._until_done(self._report))
 
     def start(self) -> None:
         """Register, then run pods."""
@@ -173,8 +192,19 @@ class Kubelet:
             if error.status != 409:
                 raise
 
+    def _offered(self) -> dict[str, str]:
+        offered: dict[str, str] = self._node["status"]["allocatable"]
+        return offered
+
+    def _describe(self, offered: dict[str, str]) -> None:
+        self._node = {**self._node, "status": {**self._node["status"], "capacity": offered, "allocatable": offered}}
+        self._allocatable = amounts_of(offered)
+
     async def _report(self) -> None:
         status = {**self._node["status"], "conditions": self._conditions()}
+        if self._devices:  # a kubelet says that there are none until their plugin has registered
+            offered = {**self._offered(), **self._devices}
+            status.update(capacity=offered, allocatable=offered)
         await self.client.ask("PATCH", f"/api/v1/nodes/{self._name}/status", {"status": status})
 
     async def _report_for(self, seconds: float) -> None:

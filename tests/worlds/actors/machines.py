@@ -26,6 +26,7 @@ class Machines:
         self._nodes: dict[str, Object] = {}
         self._running: dict[str, Kubelet] = {}
         self._starts: dict[str, int] = {}
+        self.on_start: list[Callable[[Kubelet], None]] = []  # called with each kubelet before it starts
 
     @property
     def names(self) -> list[str]:
@@ -54,6 +55,8 @@ class Machines:
         node = self._nodes[name]
         kubelet = Kubelet(self._world, self._servers, node, number, is_tainted_first=self._taints_first)
         self._running[name] = kubelet
+        for attend in self.on_start:
+            attend(kubelet)
         kubelet.start()
 
     def stop_kubelet(self, name: str) -> None:

@@ -161,3 +161,20 @@ def test_says_how_many_volumes_can_be_attached(cluster: SmallCluster) -> None:
     cluster.run(10.0)
     (csi_node,) = cluster.all("csinodes", "storage.k8s.io")
     assert csi_node["spec"]["drivers"][0]["allocatable"] == {"count": 3}
+
+
+def test_devices_are_there_once_their_plugin_has_registered(cluster: SmallCluster) -> None:
+    def gpus() -> object:
+        return cluster.all("nodes")[0]["status"]["allocatable"].get("example.com/gpu")
+
+    made = Kubelet(cluster.world, [cluster.server], node(**{"example.com/gpu": "2"}))
+    assert made.withhold("example.com/gpu") == "2"
+    made.start()
+    cluster.run(10.0)
+    assert gpus() in (None, "0")
+    made.offer("example.com/gpu", "2")
+    cluster.run(10.0)
+    assert gpus() == "2"
+    made.offer("example.com/gpu", "0")
+    cluster.run(10.0)
+    assert gpus() == "0"

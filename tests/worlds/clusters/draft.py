@@ -31,7 +31,8 @@ POOL: Final = "pool"
 # - narrow-sampling: three feasible nodes are enough where a scheduler looks at some of the nodes only
 # - patient: some pods are of a priority class that preempts no others
 # - sidecars: some pods have init containers that go on to run
-NEWER: Final = ("slow-volumes", "narrow-sampling", "patient", "sidecars")
+# - devices: a device plugin reports a node's devices a while after its kubelet has started, and fails at times
+NEWER: Final = ("slow-volumes", "narrow-sampling", "patient", "sidecars", "devices")
 _NEWER_RATES: Final = (0.0, 0.3, 0.6)
 # What is of no use without an actor.
 _NEEDS: Final = {"slow-volumes": "volumes"}

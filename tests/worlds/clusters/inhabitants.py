@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from tests.worlds.actors.autoscaler import Autoscaler
 from tests.worlds.actors.client import ActorClient
+from tests.worlds.actors.devices import DevicePlugins
 from tests.worlds.actors.kubelet import DRIVER
 from tests.worlds.actors.machines import Machines, MachineTroubles
 from tests.worlds.actors.people import People
@@ -18,7 +19,7 @@ from tests.worlds.actors.second_scheduler import SecondScheduler
 from tests.worlds.api_server.server import ApiServer
 from tests.worlds.clusters.draft import POOL, Draft, draw_draft
 from tests.worlds.clusters.newer import PATIENT, add_newer
-from tests.worlds.clusters.nodes import draw_node, draw_pool
+from tests.worlds.clusters.nodes import GPU, draw_node, draw_pool
 from tests.worlds.clusters.pods import PRIORITIES, TEAM, TEAM_LABELS, draw_pod, draw_template
 from tests.worlds.clusters.storage import draw_claim, local_volume, storage_classes
 from tests.worlds.clusters.users import PODS, Users, Wanted
@@ -101,6 +102,8 @@ class Inhabitants:
         ]
         if POOL in self.draft.features:
             self._nodes += draw_pool(self.draft, self._random(POOL))
+        if "devices" in self.draft.features:
+            self.machines.on_start.append(DevicePlugins(world, GPU, busy).attend)
 
     def start(self) -> None:
         """Begin."""

@@ -12,6 +12,7 @@ from tests.worlds.scenarios import Mode, Scenario
         (4, "slow-volumes", None, ("context deadline exceeded",)),
         (1, "narrow-sampling patient", None, ("preemptionPolicy=Never",)),
         (1, "sidecars scarcity", None, ('"name":"sidecar"', "bound a pod")),
+        (1, "devices", None, ('"example.com/gpu":"0"', "Insufficient example.com/gpu")),
         (4, "slow-volumes", "replace", ("context deadline exceeded",)),
     ],
 )
