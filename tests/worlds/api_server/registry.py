@@ -17,8 +17,14 @@ Object = dict[str, Any]
 Change = Callable[[Object], Object]
 
 STATUS = "status"
+RESIZE = "resize"
 
 
+_CHECKS = {
+    "": validation.changed_object,
+    STATUS: validation.changed_status,
+    RESIZE: validation.resized_pod,
+}
 # Where etcd has the objects of a kind, if not under its plural.
 _PREFIXES = {kinds.NODES: "minions", kinds.REPLICATION_CONTROLLERS: "controllers", kinds.SERVICES: "services/specs"}
 # The first minor release in which a PUT with a UID says of an object that is not there that it is not found.
@@ -154,6 +160,8 @@ class Registry:
         _drop_empty(metadata)
         if subresource == STATUS:
             self.strategy.prepare_status(kind, value, before, self.now())
+        elif subresource == RESIZE:
+            self.strategy.prepare_resize(value, before)
         else:
             self._admission.admit_update(kind, value, before)
             self.strategy.prepare_update(kind, value, before)
@@ -163,7 +171,7 @@ class Registry:
                 metadata[field] = before["metadata"][field]
         if "deletionGracePeriodSeconds" in before["metadata"]:
             metadata.setdefault("deletionGracePeriodSeconds", before["metadata"]["deletionGracePeriodSeconds"])
-        check = validation.changed_status if subresource else validation.changed_object
+        check = _CHECKS[subresource]
         if causes := [*check(kind, value, before, self._minor)]:
             raise errors.invalid(kind.name, kind.group, name, causes)
         if _is_finished(value, before):

@@ -14,7 +14,7 @@ from tests.worlds.api_server.fairness import REFUSED, Fairness
 from tests.worlds.api_server.kinds import BY_PATH, PODS, Kind
 from tests.worlds.api_server.messages import Answer, Delayed, Object, Request, Response
 from tests.worlds.api_server.query import EXACT, list_options
-from tests.worlds.api_server.registry import STATUS, Registry
+from tests.worlds.api_server.registry import RESIZE, STATUS, Registry
 from tests.worlds.api_server.routing import Target, route
 from tests.worlds.api_server.system_objects import create_system_objects
 from tests.worlds.api_server.watch_cache import WatchCache
@@ -22,6 +22,8 @@ from tests.worlds.api_server.webhooks import Webhook, ask
 
 # A read at a version that this server does not have yet waits for so long.
 _FRESH_SECONDS = 3.0
+# The first minor release in which pods can be resized (InPlacePodVerticalScaling is beta).
+_RESIZES_SINCE = 33
 
 
 class ApiServer:
@@ -164,7 +166,7 @@ class ApiServer:
         is_dry_run = request.query.get("dryRun") == "All"
         if request.method == "POST" and target.subresource in ("binding", "eviction") and kind is PODS:
             return self._post_to_pod(target, request, dry_run=is_dry_run)
-        if target.subresource and not (target.subresource == STATUS and kind.has_status):
+        if target.subresource and not self._has_part(kind, target.subresource):
             raise errors.path_not_found()
         match request.method:
             case "POST" if not target.name:
@@ -192,6 +194,12 @@ class ApiServer:
                 return self._delete(kind, target, request)
             case _:
                 raise errors.method_not_allowed()
+
+    def _has_part(self, kind: Kind, subresource: str) -> bool:
+        """Return whether objects of a kind can be changed through a subresource."""
+        if subresource == RESIZE:
+            return kind is PODS and self.minor >= _RESIZES_SINCE
+        return subresource == STATUS and kind.has_status
 
     def _post_to_pod(self, target: Target, request: Request, *, dry_run: bool) -> Response:
         value = _decode(request.body, target.subresource.capitalize())

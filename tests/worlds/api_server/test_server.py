@@ -196,3 +196,30 @@ def test_tolerations_that_admission_puts_back_change_no_pod(clock: Clock) -> Non
     first = whole(server.handle(patch)).json()
     assert [entry["key"] for entry in first["spec"]["tolerations"]][:1] == ["b"]
     assert whole(server.handle(patch)).json() == first
+
+
+@pytest.mark.parametrize("minor", [32, 33, 34])
+def test_pods_are_resized_through_a_subresource_from_1_33_on(clock: Clock, minor: int) -> None:
+    server = ApiServer(clock, Random(1), minor=minor)
+    path = "/api/v1/namespaces/default/pods"
+    container = {"name": "c", "image": "i:1", "resources": {"requests": {"cpu": "100m", "memory": "1Gi"}}}
+    server.handle(post(path, {"metadata": {"name": "a"}, "spec": {"containers": [container]}}))
+
+    def resize(**requests: str | None) -> Response:
+        spec = {"containers": [{"name": "c", "image": "other:1", "resources": {"requests": requests}}]}
+        body = json.dumps({"metadata": {"labels": {"a": "b"}}, "spec": spec}).encode()
+        headers = {"content-type": "application/strategic-merge-patch+json"}
+        return whole(server.handle(Request("PATCH", f"{path}/a/resize", {}, headers, body)))
+
+    answer = resize(cpu="50m")
+    if minor < 33:
+        assert answer.status == 404
+        return
+    assert answer.status == 200
+    found = answer.json()
+    assert found["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "50m", "memory": "1Gi"}
+    assert found["spec"]["containers"][0]["image"] == "i:1"
+    assert "labels" not in found["metadata"]
+    assert found["metadata"].get("generation") == (2 if minor >= 34 else None)
+    assert resize(cpu=None).status == 422
+    assert resize(**{"example.com/gpu": "1"}).status == 422

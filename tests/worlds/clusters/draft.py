@@ -32,7 +32,8 @@ POOL: Final = "pool"
 # - patient: some pods are of a priority class that preempts no others
 # - sidecars: some pods have init containers that go on to run
 # - devices: a device plugin reports a node's devices a while after its kubelet has started, and fails at times
-NEWER: Final = ("slow-volumes", "narrow-sampling", "patient", "sidecars", "devices")
+# - resizes: people take from what pods request
+NEWER: Final = ("slow-volumes", "narrow-sampling", "patient", "sidecars", "devices", "resizes")
 _NEWER_RATES: Final = (0.0, 0.3, 0.6)
 # What is of no use without an actor.
 _NEEDS: Final = {"slow-volumes": "volumes"}

@@ -13,6 +13,7 @@ from tests.worlds.actors.kubelet import DRIVER
 from tests.worlds.actors.machines import Machines, MachineTroubles
 from tests.worlds.actors.people import People
 from tests.worlds.actors.plugin_users import PluginUsers
+from tests.worlds.actors.resizers import Resizers
 from tests.worlds.actors.restarting import RestartingActor
 from tests.worlds.actors.second_scheduler import NAME as SECOND_SCHEDULER
 from tests.worlds.actors.second_scheduler import SecondScheduler
@@ -142,6 +143,8 @@ class Inhabitants:
             MachineTroubles(self.machines, self._client("cloud"), self._busy).start()
         if "moods" in self.draft.features:
             PluginUsers(self._client("plugin-users"), self._busy).start()
+        if "resizes" in self.draft.features:
+            Resizers(self._client("resizers"), self._busy).start()
         if self._has("people"):
             People(self._client("people"), self._busy).start()
 

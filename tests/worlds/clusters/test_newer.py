@@ -13,6 +13,7 @@ from tests.worlds.scenarios import Mode, Scenario
         (1, "narrow-sampling patient", None, ("preemptionPolicy=Never",)),
         (1, "sidecars scarcity", None, ('"name":"sidecar"', "bound a pod")),
         (1, "devices", None, ('"example.com/gpu":"0"', "Insufficient example.com/gpu")),
+        (1, "resizes scarcity", None, (" 200 PATCH /api/v1/namespaces/default/pods/pod-", "/resize of resizers")),
         (4, "slow-volumes", "replace", ("context deadline exceeded",)),
     ],
 )

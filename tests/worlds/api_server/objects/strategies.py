@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from tests.worlds.api_server import kinds
 from tests.worlds.api_server.kinds import Kind
 from tests.worlds.api_server.objects import defaults
@@ -51,6 +53,20 @@ class Strategy:
         _keep(value["metadata"], before["metadata"], "generation")
         counts = self._counts_generations(kind) or kind is kinds.CSI_DRIVERS
         if counts and value.get("spec") != before.get("spec"):
+            value["metadata"]["generation"] = before["metadata"].get("generation", 0) + 1
+
+    def prepare_resize(self, value: Object, before: Object) -> None:
+        """Keep all of a pod except the resources of its containers, and the UID that a client means."""
+        uid = value["metadata"].get("uid") or before["metadata"]["uid"]
+        resources = {each["name"]: each.get("resources", {}) for each in value["spec"]["containers"]}
+        kept = msgspec.json.decode(msgspec.json.encode(before))
+        value["metadata"].clear()
+        value["metadata"].update(kept.pop("metadata"), uid=uid)
+        value.update(kept)
+        for container in value["spec"]["containers"]:
+            container["resources"] = resources.get(container["name"], container["resources"])
+        defaults.fill(kinds.PODS, value, self._minor)
+        if self.counts_pod_generations() and value["spec"] != before["spec"]:
             value["metadata"]["generation"] = before["metadata"].get("generation", 0) + 1
 
     def prepare_status(self, kind: Kind, value: Object, before: Object, now: str) -> None:

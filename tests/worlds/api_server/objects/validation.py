@@ -91,6 +91,23 @@ def changed_status(kind: Kind, value: Object, before: Object, minor: int) -> Ite
                 yield ("FieldValueInvalid", 'Invalid value: ""', f"{path}.conditions[{index}].Type")
 
 
+def resized_pod(kind: Kind, value: Object, before: Object, minor: int) -> Iterator[Cause]:
+    """Yield what is wrong with other resources of a pod's containers."""
+    yield from changed_metadata(value, before, minor)
+    yield from _content(kind, value, minor)
+    if quality_of_service(value["spec"]) != quality_of_service(before["spec"]):
+        text = "Invalid value: Pod QOS Class may not change as a result of resizing"
+        yield ("FieldValueInvalid", text, "spec")
+    for index, container in enumerate(value["spec"]["containers"]):
+        old = before["spec"]["containers"][index]["resources"].get("requests", {})
+        new = container["resources"].get("requests", {})
+        if old.keys() - new.keys():
+            text = "Forbidden: resource requests cannot be removed"
+            yield ("FieldValueForbidden", text, f"spec.containers[{index}].resources.requests")
+        elif any(new[name] != old.get(name) for name in new.keys() - {"cpu", "memory"}):
+            yield ("FieldValueForbidden", "Forbidden: only cpu and memory resources are mutable", "spec")
+
+
 def changed_metadata(value: Object, before: Object, minor: int) -> Iterator[Cause]:
     """Yield what is wrong with a change of an object's metadata."""
     new, old = value["metadata"], before["metadata"]
