@@ -39,7 +39,7 @@ class SchedulerInsides:
         self.resources: PodResourceMetrics = program._resources
         self.elector: LeaderElector | None = program._candidacy.elector
         self._candidacy: Candidacy = program._candidacy
-        self._delays_cache: bool = program._delays_cache
+        self._program = program
 
     @property
     def is_leading(self) -> bool:
@@ -49,13 +49,19 @@ class SchedulerInsides:
     @property
     def has_cache(self) -> bool:
         """Whether it reads the cluster: with delayCacheUntilActive, only the leader does."""
-        return self.is_leading or not self._delays_cache
+        return self.is_leading or not self._program._delays_cache
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether it has read the cluster once."""
+        return bool(self._program._is_synced)
 
 
 class ServiceInsides:
     """What a process of `serve` has."""
 
     has_cache = True
+    has_synced = True  # it answers no call before
 
     def __init__(self, variables: Mapping[str, Any]) -> None:
         self.cluster: Cluster = variables["cluster"]

@@ -20,7 +20,7 @@ class QueueMovesOn:
     """In the queue of the leader, no pod backs off for longer than 2 s after the end of its backoff. And without
     faults, or once they have been over for a minute, an attempt begins within 30 s where pods are active.
 
-    A look counts for nothing at which the leader is frozen, or computes.
+    A look counts for nothing at which the leader is frozen, or computes, or has not read the cluster yet.
     """
 
     name = "queue moves on"
@@ -35,7 +35,7 @@ class QueueMovesOn:
     def _look(self) -> None:
         self._observed.world.timeline.call_later(_SECONDS_BETWEEN_LOOKS, self._look)
         found = only_leader(self._observed)
-        if found is None or is_held_up(found[0], self._observed.now):
+        if found is None or not found[1].has_synced or is_held_up(found[0], self._observed.now):
             self._late.clear()
             self._attempts = None
             return

@@ -19,7 +19,8 @@ _SETTLES_SECONDS: Final = 100.0
 class WatchesKeepUp:
     """Without faults, and once they have been over for 100 s, a program knows of each kind what was stored 15 s ago.
 
-    It has 30 s for its first lists. Looked at every five seconds.
+    It has 30 s for its first lists, and with delayCacheUntilActive until they are there: those of a standby never are.
+    Looked at every five seconds.
     """
 
     name = "watches keep up"
@@ -44,6 +45,8 @@ class WatchesKeepUp:
 
     def _look_at(self, process: Process) -> None:
         insides = scheduler_insides(process) or service_insides(process)
+        if insides is not None and not (insides.has_cache and insides.has_synced):
+            return
         stored = self._stored[0]
         behind = {
             (process.name, kind)
