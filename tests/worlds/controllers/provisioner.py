@@ -7,7 +7,7 @@ from tests.worlds.actors.fitting import Object
 from tests.worlds.actors.kubelet import DRIVER
 from tests.worlds.actors.reconciler import Reconciler
 from tests.worlds.controllers.shared_views import SharedViews
-from tests.worlds.controllers.volume_binding import BOUND, CLAIMS, PROVISIONER, SELECTED_NODE, VOLUMES
+from tests.worlds.controllers.volume_binding import BOUND, CLAIMS, PROVISIONER, SELECTED_NODE, VOLUMES, knows_class
 
 ZONE: Final = "topology.kubernetes.io/zone"
 _FAILS: Final = 0.1
@@ -19,6 +19,9 @@ _SLOW_SECONDS: Final = 20.0
 class Provisioner:
     """Volumes are of the zone of the node that was selected, or of any zone. Some attempts fail. Some take long until
     `slow_until`, in the world's time.
+
+    Where the view of classes lags, a claim is looked at again later (shouldProvision in controller.go of
+    sig-storage-lib-external-provisioner fails then).
     """
 
     def __init__(self, client: ActorClient, views: SharedViews, slow_until: float = 0.0) -> None:
@@ -75,7 +78,7 @@ class Provisioner:
         marks = claim["metadata"].get("annotations", {})
         if "deletionTimestamp" in claim["metadata"] or BOUND in marks or claim["spec"].get("volumeName"):
             return False
-        return marks.get(PROVISIONER) == DRIVER and claim["spec"]["storageClassName"] in self._classes.objects
+        return marks.get(PROVISIONER) == DRIVER and knows_class(self._classes, claim)
 
     def _zone(self, node: Object | None) -> str:
         if node is not None:

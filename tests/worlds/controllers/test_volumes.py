@@ -9,6 +9,7 @@ from tests.worlds.actors.small_cluster import SmallCluster
 from tests.worlds.controllers.manager import ControllerManager
 from tests.worlds.controllers.provisioner import ZONE, Provisioner
 from tests.worlds.controllers.shared_views import SharedViews
+from tests.worlds.controllers.volume_binding import PROVISIONER
 
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 VOLUMES = "/api/v1/persistentvolumes"
@@ -51,6 +52,19 @@ def test_an_immediate_claim_gets_a_new_volume(cluster: SmallCluster) -> None:
     (volume,) = cluster.all("persistentvolumes")
     assert claim(cluster)["spec"]["volumeName"] == volume["metadata"]["name"]
     assert (claim(cluster)["status"]["phase"], volume["status"]["phase"]) == ("Bound", "Bound")
+
+
+@pytest.mark.parametrize("marks", [{}, {PROVISIONER: DRIVER}], ids=["unmarked", "marked"])
+def test_a_claim_gets_a_volume_though_its_class_is_known_late(cluster: SmallCluster, marks: dict[str, str]) -> None:
+    create_claim(cluster, "late")
+    cluster.ask("PATCH", f"{CLAIMS}/c", {"metadata": {"annotations": marks}})
+    cluster.run(5.0)
+    assert cluster.names("persistentvolumes") == []
+    body = {"metadata": {"name": "late"}, "provisioner": DRIVER, "volumeBindingMode": "Immediate"}
+    cluster.ask("POST", CLASSES, body)
+    cluster.run(60.0)
+    (volume,) = cluster.all("persistentvolumes")
+    assert claim(cluster)["spec"]["volumeName"] == volume["metadata"]["name"]
 
 
 def test_an_immediate_claim_gets_the_smallest_volume_that_fits(cluster: SmallCluster) -> None:

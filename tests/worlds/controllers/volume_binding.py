@@ -5,9 +5,10 @@ Also lets claims and volumes go that are deleted and used no more (their protect
 
 from typing import Final
 
-from tests.worlds.actors.client import ActorClient
+from tests.worlds.actors.client import ActorClient, RequestError
 from tests.worlds.actors.fitting import Object, amounts_of, is_finished
 from tests.worlds.actors.reconciler import Reconciler
+from tests.worlds.actors.view import View
 from tests.worlds.controllers.shared_views import SharedViews
 
 BOUND: Final = "pv.kubernetes.io/bind-completed"
@@ -22,7 +23,8 @@ _WAITING: Final = "WaitForFirstConsumer"
 class VolumeBinder:
     """Immediate claims get a volume that is there, or are marked for their provisioner.
 
-    Claims that wait for a pod get the volume that the scheduler chose, or are marked once it chose a node.
+    Claims that wait for a pod get the volume that the scheduler chose, or are marked once it chose a node. A claim
+    whose class is not known yet is looked at again later, as the real one looks at all claims every 15 s.
     """
 
     def __init__(self, client: ActorClient, views: SharedViews) -> None:
@@ -95,7 +97,7 @@ class VolumeBinder:
         return found is not None and found.get("volumeBindingMode") == _WAITING
 
     def _may_provision(self, claim: Object) -> bool:
-        if claim["spec"].get("storageClassName", "") not in self._classes.objects or claim["spec"].get("volumeName"):
+        if claim["spec"].get("volumeName") or not knows_class(self._classes, claim):
             return False
         return not self._is_delayed(claim) or SELECTED_NODE in claim["metadata"].get("annotations", {})
 
@@ -194,6 +196,15 @@ def claims_of(pod: Object) -> list[str]:
     """Return the keys of the claims that a pod uses."""
     used = [volume.get("persistentVolumeClaim") for volume in pod["spec"].get("volumes", ())]
     return [f"{pod['metadata']['namespace']}/{source['claimName']}" for source in used if source]
+
+
+def knows_class(classes: View, claim: Object) -> bool:
+    """Return whether a claim has a class. Raises RequestError if the view does not know that yet: so the claim is
+    looked at again later."""
+    name = claim["spec"].get("storageClassName", "")
+    if name and name not in classes.objects:
+        raise RequestError(404, f"the class {name} is not known")
+    return bool(name)
 
 
 def _reference(volume: Object) -> Object | None:
