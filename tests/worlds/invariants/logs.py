@@ -73,7 +73,10 @@ _EXPECTED_WITH_FAULTS: Final = (
     (r"WARNING cannot compare the cache with the API server", "it does not answer"),
     (r"WARNING a kind of a plugin's retry_on cannot be listed", "it does not answer"),
     (r"ERROR lost the leader lease", "the replica was frozen or cut off"),
-    (r"ERROR cannot update a pod", "the lease is lost, or the API server does not answer"),
+    (
+        r"ERROR cannot update a pod",
+        "the lease is lost, the API server does not answer, or the pod was bound, which the watch has not shown yet",
+    ),
     (r"ERROR preemption failed .*(Api|Unreachable|Silent|Doubt|Kube|Timeout)Error\(", "the same of its victims"),
     (r"WARNING a pod that was to be bound is not", "the API server did not answer the binding, and did not do it"),
     (r"WARNING hanging up on calls that have not finished", "`serve` ends while it is asked"),
@@ -117,9 +120,10 @@ _EXPECTED_WITH_FAULTS: Final = (
 # which misses its end within 85 s.
 _SETTLES_SECONDS: Final = 100.0
 # The API server calls the request itself wrong: no fault explains that. It answers so, too, to what is meant for a pod
-# whose name another pod has by now.
+# whose name another pod has by now, and since 1.35 to the nomination of a pod that is bound already.
 _WRONG_REQUEST: Final = re.compile(
-    r"\((400|404 NotFound: the server could not find|405|415) |(?<!field is immutable )\(422 "
+    r"\((400|404 NotFound: the server could not find|405|415) "
+    r"|(?<!field is immutable )(?<!may not be set on pods that are already bound to a node )\(422 "
 )
 _EXPECTED_LINES: Final = re.compile("|".join(f"(?:{pattern})" for pattern, _ in _EXPECTED))
 _WITH_FAULTS: Final = re.compile("|".join(f"(?:{pattern})" for pattern, _ in _EXPECTED_WITH_FAULTS))
@@ -137,8 +141,12 @@ class NothingUnexpectedLogged:
     And it may not choose a node for a pod while it is not known whether an earlier binding, to a node that the replica
     does not ask about any more, was carried out: that would bind the pod twice. So the replica tries again.
 
-    An answer of the API server that calls a request wrong (400, 405, 415 or 422) is never expected, except where it
-    says that a field is immutable: the UID of a pod that was made again under its name.
+    An answer of the API server that calls a request wrong (400, 405, 415 or 422) is never expected, with two
+    exceptions. It may say that a field is immutable: the UID of a pod that was made again under its name. And with
+    faults, it may refuse to nominate a pod that is bound: `serve` has bound the pod after the replica had waited for
+    the answer in vain. Until its own watch shows that, the replica chooses another node, and nominates the pod for that
+    before it waits for Permit or PreBind. So does kube-scheduler since 1.35, which logs the refusal and goes on
+    (bindingCycle: "it's not critical enough to stop binding cycles here").
     """
 
     name = "nothing unexpected logged"

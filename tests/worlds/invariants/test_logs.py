@@ -21,6 +21,8 @@ from tests.worlds.simulation.clocks import MachineClocks
 from tests.worlds.simulation.process import Process
 from tests.worlds.simulation.world import World
 
+_NOMINATES_BOUND = "status.nominatedNodeName: Forbidden: may not be set on pods that are already bound to a node"
+
 
 @pytest.fixture
 def observed() -> Observed:
@@ -74,6 +76,7 @@ def test_a_line_that_others_in_the_cluster_or_the_setup_explain_is_not(observed:
         "WARNING nodes: nothing came for 6 s; next watch in 0.0 s",
         "WARNING cannot acquire or renew the lease error=no answer came within 5 s lease=a/b",
         "ERROR cannot update a pod error=the lease is not held pod=default/a",
+        f'ERROR cannot update a pod error=Pod "a" is invalid: {_NOMINATES_BOUND} (422 Invalid) pod=default/a',
         "ERROR preemption failed node=b pod=a ApiError('it fails (500 InternalError)')",
         "WARNING failed error=binding default/a to b: try again later (429 TooManyRequests) ms=7.7 node=b verb=bind",
         "WARNING failed error=extender-service does not know the cluster well enough to decide: stale ms=1",
@@ -101,10 +104,27 @@ def test_some_lines_are_explained_only_while_there_are_faults(text: str, at: flo
         "WARNING failed error=the caller hung up before its request was complete ms=1",
         "WARNING pods: an event cannot be decoded; next list in 0.9 s",
         "ERROR lost the leader lease holder=b",
+        f'ERROR cannot update a pod error=Pod "a" is invalid: {_NOMINATES_BOUND} (422 Invalid) pod=default/a',
     ],
 )
 def test_such_lines_are_reported_without_faults(observed: Observed, text: str) -> None:
     observed.world.trace.write("replica-0", text)
+    NothingUnexpectedLogged(observed).at_end()
+    assert len(observed.violations.lines()) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'ERROR cannot update a pod error=Pod "a" is invalid: status.nominatedNodeName: Invalid value (422 Invalid)',
+        "ERROR cannot update a pod error=the body is no JSON (400 BadRequest) pod=default/a",
+    ],
+)
+def test_a_request_that_is_wrong_is_reported_with_faults_too(text: str) -> None:
+    world = World(1)
+    observed = Observed(world, ApiServer(MachineClocks(world.timeline).wall, Random(1)), [], calm_from=300.0)
+    world.timeline.call_at(100.0, lambda: world.trace.write("replica-0", text))
+    world.run(450.0)
     NothingUnexpectedLogged(observed).at_end()
     assert len(observed.violations.lines()) == 1
 

@@ -83,7 +83,7 @@ def changed_status(kind: Kind, value: Object, before: Object, minor: int) -> Ite
         nominated = (value.get("status") or {}).get("nominatedNodeName")
         is_bound = minor >= REFUSES_NOMINATION_SINCE and before["spec"].get("nodeName")
         if nominated and is_bound and nominated != before["status"].get("nominatedNodeName"):
-            text = "Forbidden: nominatedNodeName cannot be set on already bound pods"
+            text = "Forbidden: may not be set on pods that are already bound to a node"
             yield ("FieldValueForbidden", text, "status.nominatedNodeName")
         for index, condition in enumerate((value.get("status") or {}).get("conditions") or ()):
             if not condition.get("type"):
