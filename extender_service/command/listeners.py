@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
-from extender_service.command.listening_socket import listen
+from extender_service.command.listening_socket import listen, reason_without_address
 from extender_service.command.options import ServeOptions
 from extender_service.command.start_error import StartError
 from extender_service.seams import THIS_MACHINE, Listen, Machine
@@ -141,7 +141,7 @@ def _listen(
             raise StartError(
                 f"{option}: {where} is in use by another program; give another port, or 0 for any"
             ) from error
-        reason = (error.strerror or str(error)).partition(" (while attempting")[0]
+        reason = reason_without_address(error)
         raise StartError(
             f"{address_option}, {option}: cannot listen on {where}: {reason}; give an address of this machine, "
             "0.0.0.0 or :: for all, and a port that this user may open"

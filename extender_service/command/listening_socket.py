@@ -20,6 +20,11 @@ def listen(open_socket: Listen, address: str, port: int) -> socket.socket:
     return open_socket((address, port), family=family, backlog=_BACKLOG)
 
 
+def reason_without_address(error: OSError) -> str:
+    """Return why `listen` failed, without the address that it tried: the user may have written another one."""
+    return (error.strerror or str(error)).partition(" (while attempting")[0]
+
+
 def _is_unspecified(address: str) -> bool:
     try:
         return ipaddress.ip_address(address).is_unspecified

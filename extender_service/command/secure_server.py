@@ -17,7 +17,7 @@ from typing import Any, Self
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
-from extender_service.command.listening_socket import listen
+from extender_service.command.listening_socket import listen, reason_without_address
 from extender_service.command.schedule_options import (
     AuthenticationOptions,
     AuthorizationOptions,
@@ -365,4 +365,5 @@ def _listen(options: SecureServingOptions) -> socket.socket:
         return listen(open_socket, options.bind_address, options.port)
     except OSError as error:
         where = f"{options.bind_address}:{options.port}"
-        raise StartError(f"--bind-address, --secure-port: cannot listen on {where}: {error.strerror}") from error
+        reason = reason_without_address(error)
+        raise StartError(f"--bind-address, --secure-port: cannot listen on {where}: {reason}") from error

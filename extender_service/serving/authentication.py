@@ -5,6 +5,7 @@ A caller who shows none of these is system:anonymous.
 """
 
 import hashlib
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
@@ -17,6 +18,7 @@ from extender_service.serving.users import ANONYMOUS, AUTHENTICATED_GROUP, Unaut
 ReviewToken = Callable[[str], Awaitable[UserInfo | None]]
 """Returns the user of a token, None if it is not valid. Raises UnauthenticatedError if that cannot be found out."""
 
+_MALFORMED_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
 _MOST_CACHED = 4096
 _CACHE_BYTES = 4 << 20
 
@@ -123,8 +125,13 @@ def _extra(values: Mapping[str, Sequence[str]], prefixes: Sequence[str]) -> tupl
     for prefix in prefixes:
         for header, found in values.items():
             if header.startswith(prefix):
-                extra.setdefault(unquote(header.removeprefix(prefix)), []).extend(found)
+                extra.setdefault(_unescaped(header.removeprefix(prefix)), []).extend(found)
     return tuple((key, tuple(found)) for key, found in extra.items())
+
+
+def _unescaped(key: str) -> str:
+    """Decode the escapes of a key, if all are well formed (unescapeExtraKey)."""
+    return key if _MALFORMED_ESCAPE.search(key) else unquote(key)
 
 
 def _as_authenticated(user: UserInfo) -> UserInfo:

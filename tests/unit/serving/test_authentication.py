@@ -118,6 +118,11 @@ def test_a_proxy_may_write_the_key_of_an_extra_in_several_ways() -> None:
     assert Gate().user(*headers, certificate=of(PROXY_CA)).extra == (("acme/team", ("blue", "green", "red")),)
 
 
+def test_the_key_of_an_extra_with_a_malformed_escape_is_taken_as_it_is() -> None:
+    headers = [("x-remote-user", "ann"), ("x-remote-extra-a%2fb%zz", "blue")]
+    assert Gate().user(*headers, certificate=of(PROXY_CA)).extra == (("a%2fb%zz", ("blue",)),)
+
+
 def test_a_proxy_gives_the_uid_only_in_headers_that_are_configured() -> None:
     headers = [("x-remote-user", "ann"), ("x-remote-uid", "7"), ("x-other-uid", "8"), ("x-empty-uid", "")]
     for names, uid in ((), ""), (("x-empty-uid", "x-remote-uid", "x-other-uid"), "7"):
