@@ -163,7 +163,8 @@ def _pre_filter_code(found: PreFilterOutcome) -> Code:
 def run_pre_filter(profile: Profile, state: CycleState, pod: Pod, *, asks_all: bool = False) -> PreFilterOutcome:
     """Run PreFilter; a plugin that skips has its Filter skipped (RunPreFilterPlugins).
 
-    With `asks_all`, plugins are asked also after one has ruled out all nodes.
+    With `asks_all`, plugins are asked also after one has ruled out all nodes. The last rejection is then returned, and
+    that the names have nothing in common is none.
     """
     names: set[str] | None = None
     restricting: list[str] = []

@@ -90,6 +90,8 @@ def _addresses_by_port(ports: Collection[HostPort]) -> _AddressesByPort:
 
 def _is_any_used(wanted: _AddressesByPort, used: Collection[HostPort]) -> bool:
     """Return what `conflict` does. Both pods may have tens of thousands of ports: none is compared with each other."""
+    if not wanted:
+        return False
     for address, protocol, port in used:
         addresses = wanted.get((protocol, port))
         if addresses is not None and (address in addresses or address == EVERY_ADDRESS or EVERY_ADDRESS in addresses):

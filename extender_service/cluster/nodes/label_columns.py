@@ -61,7 +61,7 @@ class LabelColumns:
     """The labels of all rows, and columns of them by label key, made when a key is first asked for and kept current.
 
     At most `limit` are kept, the least recently asked for goes first: a pod may name any key. A key that no row has
-    costs no look at the rows: a pod may name thousands.
+    costs no look at the rows, and all such keys share one column: a pod may name thousands.
     """
 
     def __init__(self, limit: int = 256) -> None:
@@ -69,6 +69,7 @@ class LabelColumns:
         self._columns: LruCache[str, LabelColumn] = LruCache(None, most_entries=limit, most_bytes=_MOST_KEYS_BYTES)
         self._of_rows: list[Mapping[str, str]] = []
         self._keys: Counter[str] = Counter()
+        self._of_no_row = LabelColumn(0)
 
     def __len__(self) -> int:
         return len(self._columns)
@@ -81,7 +82,9 @@ class LabelColumns:
     def column(self, key: str, capacity: int) -> LabelColumn:
         """Return the column of `key`, with room for `capacity` rows."""
         if key not in self._keys:
-            return LabelColumn(capacity)
+            if len(self._of_no_row.numbers) != capacity:
+                self._of_no_row = LabelColumn(capacity)
+            return self._of_no_row
         column: LabelColumn | None = self._columns[key]
         if column is None:
             column = LabelColumn(capacity)

@@ -67,6 +67,11 @@ def test_pods_of_many_ports_are_not_compared_port_by_port() -> None:
     assert comparing(2_000) < 3 * comparing(1_000)
 
 
+def test_a_pod_that_wants_no_port_is_compared_with_none() -> None:
+    used = [(EVERY, "TCP", port) for port in range(1, 1_001)]
+    assert executed(lambda: conflict([], used)) < 100
+
+
 def test_without_prefilter_there_is_no_filter() -> None:
     world = empty_world()
     pod = PlainPod("new", {}).to_pod()

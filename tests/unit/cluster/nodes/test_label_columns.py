@@ -66,6 +66,16 @@ def test_keys_that_no_row_has_push_nothing_out() -> None:
     assert columns.column("zone", 1) is zone
 
 
+def test_keys_that_no_row_has_share_one_column_that_has_room_for_all_rows() -> None:
+    columns = columns_of({"zone": "a"})
+    absent = columns.column("a", 1)
+    assert columns.column("b", 1) is absent
+    columns.set(1, {"a": "x"})
+    columns.grow(2)
+    assert values_of(columns.column("a", 2), 2) == [None, "x"]
+    assert values_of(columns.column("b", 2), 2) == [None, None]
+
+
 def test_a_key_counts_for_as_long_as_a_row_has_it() -> None:
     columns = columns_of({}, {})
     assert values_of(columns.column("zone", 2), 2) == [None, None]
