@@ -14,7 +14,7 @@ from extender_service.kube.types.core import Pod
 from extender_service.kube.types.pods import pod_uid
 from extender_service.queue.queued_pod import QueuedPodInfo
 from tests.worlds.actors.fitting import is_finished
-from tests.worlds.api_server.etcd import Change
+from tests.worlds.api_server.etcd import Change, Item
 from tests.worlds.api_server.kinds import NAMESPACES, NODES, PODS, Kind
 from tests.worlds.invariants.insides import SchedulerInsides, scheduler_insides
 from tests.worlds.invariants.ledger import LedgerEntry, listen_to_ledgers
@@ -36,12 +36,16 @@ class _Happened(NamedTuple):
     at: float
 
 
-class _Gone(NamedTuple):
-    """A pod that has left its node, or has other labels now: then `after` is how it is since."""
+class _PodChange(NamedTuple):
+    """A pod that has ended, come to a node, or got other labels. `before` is None if it is new, `after` if it ended."""
 
     happened: _Happened
-    before: Pod
+    before: Pod | None
     after: Pod | None
+
+    def is_of(self, pod: Pod) -> bool:
+        """Return whether it is a change of this pod."""
+        return pod_uid(pod) in [pod_uid(each) for each in (self.before, self.after) if each is not None]
 
 
 class Excuses:
@@ -64,7 +68,13 @@ class Excuses:
 
     With hints, InterPodAffinity takes no notice of the end of some pods: before v1.36, of one whose anti-affinity kept
     this pod out; before v1.37, of one that matched not all terms of this pod's; and of one that a term means by the
-    labels of its namespace. That is: it rejected the pod, and since then such a pod has ended, or got other labels.
+    labels of its namespace. That is: it rejected the pod, and since then such a pod has ended, or got other labels. Nor
+    does it take notice of a pod that has come to a node, or got other labels, and that this pod's affinity means by the
+    labels of its namespace.
+
+    Before v1.36, a victim that waits in Permit is rejected in the name of DefaultPreemption. That is asked about no
+    event, or only about the end of pods, and its hint is that this does not help. So the victim waits until the queue
+    tries it again by itself.
 
     What the end of a node changed for others counts, too. Its pods do not count any more for affinity, topology spread,
     and claims with ReadWriteOncePod; and where it had the fewest pods, topology spread allows more elsewhere. Before
@@ -81,7 +91,7 @@ class Excuses:
         self._looked_at = 0.0
         self._node_changes: defaultdict[str, list[_Happened]] = defaultdict(list)
         self._pods_left: defaultdict[str, list[_Happened]] = defaultdict(list)
-        self._gone: list[_Gone] = []
+        self._pod_changes: list[_PodChange] = []
         self._nominated: Mapping[str, str] = {}
         self._nominations_ended_at: dict[str, float] = {}
         observed.model.etcd.listeners.append(self._note)
@@ -122,6 +132,8 @@ class Excuses:
         if self._misses_pods(leader, info, since) or self._misses_gone_node(leader, info, since):
             return True
         rules, rejected_by = leader.cluster.rules, info.unschedulable_plugins
+        if "DefaultPreemption" in rejected_by and not rules.victims_sent_back:
+            return True
         freed = leader.queue._interested.of(reported_events(rules).assigned_pod_delete)
         misses_nodes = not rules.hints_replace_checks and not (freed and rejected_by & freed.plugins)
         counts_near = rules.nominated_pods_count_near or not rejected_by & _LOOK_AT_OTHER_PODS
@@ -155,21 +167,37 @@ class Excuses:
         return any(change.at <= left_at and self._seen_at(leader, change) > since for change in changes)
 
     def _misses_pods(self, leader: SchedulerInsides, info: QueuedPodInfo, since: float) -> bool:
-        """Return whether InterPodAffinity rejected a pod, and has taken no notice of one that has gone since."""
+        """Return whether InterPodAffinity rejected a pod, and has taken no notice of a pod that has changed since."""
         rules = leader.cluster.rules
         if not rules.queueing_hints or "InterPodAffinity" not in info.unschedulable_plugins:
             return False
-        lately = (gone for gone in self._gone if self._seen_at(leader, gone.happened) > since)
-        return any(
-            self._is_missed(gone, info.pod, rules) for gone in lately if pod_uid(gone.before) != pod_uid(info.pod)
-        )
+        lately = (change for change in self._pod_changes if self._seen_at(leader, change.happened) > since)
+        return any(self._is_missed(change, info.pod, rules) for change in lately if not change.is_of(info.pod))
 
-    def _is_missed(self, gone: _Gone, pod: Pod, rules: Rules) -> bool:
-        """Return whether a pod that has gone may have kept another one out, without a notice to it."""
-        apart, others = _apart(pod), () if gone.after is not None else _apart(gone.before)
-        kept = [term for term in apart if self._matches(term, gone.before)]
+    def _is_missed(self, change: _PodChange, pod: Pod, rules: Rules) -> bool:
+        """Return whether a change of a pod may let another one in, without a notice to it."""
+        _, before, after = change
+        if after is not None and self._comes_unnoticed(before, after, pod):
+            return True
+        has_gone = after is None or (before is not None and before.metadata.labels != after.metadata.labels)
+        return before is not None and has_gone and self._goes_unnoticed(before, after, pod, rules)
+
+    def _comes_unnoticed(self, before: Pod | None, after: Pod, pod: Pod) -> bool:
+        """Return whether a pod on a node matches the affinity of another one since it changed, without a notice."""
+        near = pod_affinity_terms(pod.metadata.namespace, pod.spec.affinity).required
+
+        def is_met(by: Pod | None) -> bool:
+            return by is not None and bool(by.spec.node_name) and all(self._matches(term, by) for term in near)
+
+        is_noticed = all(_matches_by_name(term, after) for term in near)
+        return not is_noticed and is_met(after) and not is_met(before)
+
+    def _goes_unnoticed(self, before: Pod, after: Pod | None, pod: Pod, rules: Rules) -> bool:
+        """Return whether a pod may have kept another one out until it changed, without a notice to that."""
+        apart, others = _apart(pod), () if after is not None else _apart(before)
+        kept = [term for term in apart if self._matches(term, before)]
         is_noticed = any if rules.any_anti_affinity_term_wakes else all
-        if kept and not is_noticed(_matches_by_name(term, gone.before) for term in apart):
+        if kept and not is_noticed(_matches_by_name(term, before) for term in apart):
             return True
         was_kept = any(self._matches(term, pod) for term in others)
         is_reported = rules.anti_affinity_of_others_wakes and all(_matches_by_name(term, pod) for term in others)
@@ -209,22 +237,23 @@ class Excuses:
         happened = _Happened(kind, change.revision, self._observed.now)
         if kind is NODES and _is_reported(change):
             self._node_changes[change.item.key].append(happened)
-        if kind is PODS and change.before is not None and not is_finished(change.before.value):
-            after = None if change.after is None or is_finished(change.after.value) else change.after
-            node_name = change.before.value["spec"].get("nodeName")
-            if after is None and node_name:
-                self._pods_left[node_name].append(happened)
-            if after is None or _labels(change.before.value) != _labels(after.value):
-                decode = api_resources.PODS.decoder.decode
-                now = None if after is None else decode(after.body)
-                self._gone.append(_Gone(happened, decode(change.before.body), now))
+        if kind is PODS:
+            self._note_pod(happened, change)
+
+    def _note_pod(self, happened: _Happened, change: Change) -> None:
+        before, after = _unfinished(change.before), _unfinished(change.after)
+        node_name = None if before is None else before.value["spec"].get("nodeName")
+        if node_name and after is None:
+            self._pods_left[node_name].append(happened)
+        if _counted(before) != _counted(after):
+            self._pod_changes.append(_PodChange(happened, _decoded(before), _decoded(after)))
 
     def _note_reservation(self, entry: LedgerEntry) -> None:
         """Note that a scheduler gives up the place of a pod: it leaves its node before it was there."""
         if entry.point == "unreserve":
             happened = _Happened(PODS, 0, self._observed.now)
             self._pods_left[entry.node_name].append(happened)
-            self._gone.append(_Gone(happened, entry.pod, None))
+            self._pod_changes.append(_PodChange(happened, entry.pod, None))
 
     def _note_restore(self) -> None:
         """Note that each node may have changed, and pods may have left it: what went back with etcd has no version."""
@@ -235,7 +264,7 @@ class Excuses:
         for name in sorted(names):
             self._node_changes[name] = [happened]
             self._pods_left[name] = [happened]
-        self._gone.clear()
+        self._pod_changes.clear()
 
 
 def _is_reported(change: Change) -> bool:
@@ -251,8 +280,17 @@ def _reported_of(node: Object) -> tuple[object, ...]:
     return (metadata.get("labels"), metadata.get("annotations"), node["spec"], status.get("allocatable"), conditions)
 
 
-def _labels(pod: Object) -> object:
-    return pod["metadata"].get("labels")
+def _unfinished(item: Item | None) -> Item | None:
+    return None if item is None or is_finished(item.value) else item
+
+
+def _decoded(item: Item | None) -> Pod | None:
+    return None if item is None else api_resources.PODS.decoder.decode(item.body)
+
+
+def _counted(pod: Item | None) -> tuple[object, ...]:
+    """Return what affinity of other pods depends on: where a pod is, and its labels; nothing if there is no pod."""
+    return () if pod is None else (pod.value["spec"].get("nodeName"), pod.value["metadata"].get("labels"))
 
 
 def _apart(pod: Pod) -> Sequence[AffinityTerm]:

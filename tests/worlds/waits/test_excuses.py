@@ -227,6 +227,66 @@ async def test_a_pod_has_ended_that_kept_this_one_out(minor: int, pod: Pod, app:
     assert waiting.is_excused() == is_excused
 
 
+def near_to(*terms: PodAffinityTerm) -> Pod:
+    return changed(make_pod("p"), affinity=Affinity(pod_affinity=PodAffinity(required=terms)))
+
+
+BY_LABEL = _term("x", LabelSelector({"color": "red"}))
+
+
+@pytest.mark.parametrize(
+    ("minor", "pod", "app", "is_excused"),
+    [
+        (34, near_to(BY_LABEL), "x", True),  # to hints, namespaces have no labels
+        (37, near_to(BY_LABEL), "x", True),
+        (34, near_to(BY_LABEL), "z", False),  # the affinity means others
+        (34, near_to(_term("x")), "x", False),  # that this pod comes wakes it
+        (34, near_to(_term("x"), BY_LABEL), "x", True),
+        (34, near_to(_term("z"), BY_LABEL), "x", False),  # one pod must match all terms
+        (34, TWO_TERMS, "x", False),  # a pod that comes lets no one in that is to be apart from it
+        (31, near_to(BY_LABEL), "x", False),  # without hints, the labels count
+    ],
+)
+@in_event_loop
+async def test_a_pod_has_come_to_a_node_that_affinity_means(minor: int, pod: Pod, app: str, is_excused: bool) -> None:
+    waiting = Waiting(minor, pod=pod, rejected_by="InterPodAffinity")
+    waiting.etcd.put(NAMESPACES, "default", {"metadata": {"name": "default", "labels": {"color": "red"}}})
+    waiting.put_pod("q", "", {"app": app})
+    waiting.look()
+    assert not waiting.is_excused()
+    waiting.put_pod("q", "b", {"app": app})
+    waiting.look()
+    assert waiting.is_excused() == is_excused
+
+
+@pytest.mark.parametrize(("app", "is_excused"), [("z", True), ("x", False)])
+@in_event_loop
+async def test_a_pod_has_got_labels_that_affinity_means(app: str, is_excused: bool) -> None:
+    waiting = Waiting(34, pod=near_to(BY_LABEL), rejected_by="InterPodAffinity")
+    waiting.etcd.put(NAMESPACES, "default", {"metadata": {"name": "default", "labels": {"color": "red"}}})
+    waiting.put_pod("q", "b", {"app": app})
+    waiting.look()
+    waiting.info.queued_at += 2.0  # it was tried again
+    waiting.look()
+    waiting.put_pod("q", "b", {"app": "x", "is": "changed"})
+    waiting.look()
+    assert waiting.is_excused() == is_excused
+
+
+@pytest.mark.parametrize(
+    ("minor", "rejected_by", "is_excused"),
+    [
+        (31, "DefaultPreemption", True),
+        (35, "DefaultPreemption", True),
+        (36, "DefaultPreemption", False),  # such a victim backs off
+        (31, "NodeResourcesFit", False),
+    ],
+)
+@in_event_loop
+async def test_a_victim_that_waited_in_permit(minor: int, rejected_by: str, is_excused: bool) -> None:
+    assert Waiting(minor, rejected_by=rejected_by).is_excused() == is_excused
+
+
 @pytest.mark.parametrize(
     ("minor", "app", "rejected_by", "is_excused"),
     [
