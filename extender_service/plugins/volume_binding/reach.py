@@ -113,7 +113,7 @@ def lowest_ranks(nodes: NodeView, reaches: Sequence[Reach], depth: int) -> NDArr
         ranks = ranks_of.setdefault(reach, [])
         if len(ranks) < depth:
             ranks.append(rank)
-    found: list[NDArray[np.int64]] = [np.full((len(nodes), depth), NEVER, np.int64)]
+    found: list[NDArray[np.int64]] = []
     by_value: dict[str, dict[str, list[int]]] = {}
     for reach, ranks in ranks_of.items():
         single = _single_term(reach)
@@ -134,6 +134,10 @@ def lowest_ranks(nodes: NodeView, reaches: Sequence[Reach], depth: int) -> NDArr
                 kept = sorted(ranks)[:depth]
                 lowest[number, : len(kept)] = kept
         found.append(lowest[numbers])
+    if not found:
+        return np.full((len(nodes), depth), NEVER, np.int64)
+    if len(found) == 1:
+        return found[0]
     together: NDArray[np.int64] = np.sort(np.concatenate(found, axis=1), axis=1)[:, :depth]
     return together
 

@@ -1,6 +1,7 @@
 """Binds a pod's claims to volumes that exist already: on each node the smallest that fits, each volume once
 (findMatchingVolumes in plugins/volumebinding/binder.go, FindMatchingVolume in component-helpers)."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from operator import itemgetter
@@ -17,7 +18,7 @@ from extender_service.kube.parsing.quantities import parse_quantity
 from extender_service.kube.parsing.selectors import Selector, SelectorError, parse_label_selector
 from extender_service.kube.types.keys import Key, key_of
 from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeClaim
-from extender_service.plugins.volume_binding.reach import can_reach, lowest_ranks
+from extender_service.plugins.volume_binding.reach import NEVER, can_reach, lowest_ranks
 
 UNBOUND = -1
 
@@ -85,6 +86,7 @@ def bind_statically(
     numbers: dict[str, int] = {}
     nowhere = np.full(len(nodes), UNBOUND, np.intp)
     taken: list[NDArray[np.intp]] = []
+    times: Counter[Key] = Counter()
     hopeless: set[Key] = set()
     for claim in by_size:
         key = key_of(claim)
@@ -93,11 +95,12 @@ def bind_statically(
         if key not in hopeless:
             wanted = _wanted(claim, rules)
             kept = [volume for volume in free.kept_for(key) if wanted.is_kept(volume)]
-            chosen, undecided = _kept(nodes, kept, numbers, found, taken)
+            chosen, undecided = _kept(nodes, kept, times[key], numbers, found)
             if undecided.any():
                 chosen = np.where(undecided, _smallest(nodes, wanted, free, numbers, found, taken), chosen)
             if (chosen != UNBOUND).any():
                 taken.append(chosen)
+                times[key] += 1
             else:
                 hopeless.add(key)
                 chosen = nowhere
@@ -111,30 +114,21 @@ def request_nanos(claim: PersistentVolumeClaim) -> int:
 
 
 def _kept(
-    nodes: NodeView,
-    kept: Sequence[FreeVolume],
-    numbers: dict[str, int],
-    found: StaticBindings,
-    taken_before: Sequence[NDArray[np.intp]],
+    nodes: NodeView, kept: Sequence[FreeVolume], before: int, numbers: dict[str, int], found: StaticBindings
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """Return the kept volume on each node, and which nodes have none left. A node gets the first one left, or none if
-    that is out of its reach."""
-    chosen = np.full(len(nodes), UNBOUND, np.intp)
-    undecided = np.ones(len(nodes), np.bool_)
-    for free in kept:
-        number = _number(free.volume, numbers, found.volumes)
-        taken = _are_taken(np.full(len(nodes), number, np.intp), taken_before)
-        chosen[undecided & ~taken & can_reach(nodes, reach_of(free.volume))] = number
-        undecided &= taken
-    return chosen, undecided
+    that is out of its reach.
 
-
-def _are_taken(candidates: NDArray[np.intp], taken_before: Sequence[NDArray[np.intp]]) -> NDArray[np.bool_]:
-    """Return for each node whether the candidate there is chosen for an earlier claim."""
-    taken = np.zeros(len(candidates), np.bool_)
-    for others in taken_before:
-        taken |= candidates == others
-    return taken
+    `before` is how often the claim was given before. Only it can take these volumes: where it did not take the first
+    ones in their turn, one of them was out of reach, and remains the first one left.
+    """
+    reached = np.ones(len(nodes), np.bool_)
+    for free in kept[: before + 1]:
+        reached &= can_reach(nodes, reach_of(free.volume))
+    if before >= len(kept):
+        return np.full(len(nodes), UNBOUND, np.intp), reached
+    number = _number(kept[before].volume, numbers, found.volumes)
+    return np.where(reached, number, UNBOUND), np.zeros(len(nodes), np.bool_)
 
 
 def _smallest(
@@ -155,12 +149,24 @@ def _smallest(
     fitting.sort(key=itemgetter(0, 1))
     ranks = lowest_ranks(nodes, [reach for _, _, reach, _ in fitting], depth)
     number_of_rank = np.array([*(_number(volume, numbers, found.volumes) for *_, volume in fitting), UNBOUND], np.intp)
-    candidates = number_of_rank[np.minimum(ranks, len(fitting))]
-    chosen = np.full(len(nodes), UNBOUND, np.intp)
-    for place in range(depth - 1, -1, -1):
-        candidate = candidates[:, place]
-        chosen = np.where((candidate == UNBOUND) | _are_taken(candidate, taken_before), chosen, candidate)
-    return chosen
+    if taken_before:
+        rank_of_number = np.full(len(found.volumes) + 1, NEVER, np.int64)  # the last entry is UNBOUND's
+        rank_of_number[number_of_rank[:-1]] = np.arange(len(fitting))
+        lowest = _lowest_left(ranks, rank_of_number[np.stack(taken_before, axis=1)])
+    else:
+        lowest = ranks[:, 0]
+    return number_of_rank[np.minimum(lowest, len(fitting))]
+
+
+def _lowest_left(ranks: NDArray[np.int64], taken: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return for each node the lowest rank that is not taken there. `ranks` are in order, and one more than the taken.
+
+    Taken ranks other than NEVER are among the node's: in order, both are the same up to the first rank that is left.
+    """
+    differs = np.ones(ranks.shape, np.bool_)
+    differs[:, :-1] = ranks[:, :-1] != np.sort(taken, axis=1)
+    lowest: NDArray[np.int64] = ranks[np.arange(len(ranks)), differs.argmax(axis=1)]
+    return lowest
 
 
 def _wanted(claim: PersistentVolumeClaim, rules: Rules) -> _Wanted:
