@@ -3,7 +3,9 @@
 import asyncio
 import math
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Protocol
 
 from extender_service.seams import Clock
@@ -12,6 +14,8 @@ from extender_service.serving.refusals import Refusals
 _LOOK_SECONDS = 1.0
 # Seconds. If a check runs later than this, the event loop was busy and could read nothing: the callers were not slow.
 _LATE_SECONDS = 1.0
+# The time in which a new connection, a probe's for example, may end its handshake and begin to send its request.
+_SETTLING_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,8 @@ class Connection(Protocol):
     """An open connection.
 
     `due` is when its patience ends, in seconds of LimitedConnections.clock; `is_busy` while a request that has come
-    whole is not answered; `unsent_since` when the caller stopped to take an answer, None if it takes it.
+    whole is not answered, `is_reading` while one has come in part; `unsent_since` when the caller stopped to take an
+    answer, None if it takes it.
     """
 
     due: float
@@ -49,6 +54,10 @@ class Connection(Protocol):
     @property
     def is_busy(self) -> bool:
         """Whether it must stay open, as a complete request waits for its answer."""
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether a request has come in part, and the rest is awaited."""
 
     @property
     def unsent_bytes(self) -> int:
@@ -61,16 +70,18 @@ class Connection(Protocol):
 class LimitedConnections:
     """The connections of one server.
 
-    At the limit, a new connection replaces the oldest one that has never sent a complete request, or the one that has
-    been idle for longest since, whichever are more. So a client that opens many connections pushes out its own, not
-    those of kube-scheduler, nor a probe that has just connected.
+    At the limit, a new connection replaces a stranger, which has never sent a complete request, or the known one that
+    has been idle for longest since its last, whichever are more. So a client that opens many connections pushes out its
+    own, not those of kube-scheduler, nor a probe that has just connected. If there is none of the one kind, one of the
+    other goes. A known connection that is sending a request goes last, as its call would fail.
     """
 
     def __init__(self, limits: ConnectionLimits, refusals: Refusals, clock: Clock = time.monotonic) -> None:
         self.limits = limits
         self.refusals = refusals
         self.clock = clock
-        self._strangers: dict[Connection, None] = {}
+        # When each was opened: the oldest is first.
+        self._strangers: dict[Connection, float] = {}
         self._known: dict[Connection, None] = {}
         self._unsent: dict[Connection, None] = {}
 
@@ -80,16 +91,16 @@ class LimitedConnections:
     def open(self, task: asyncio.Task[None]) -> None:
         """Count a connection that `task` is opening; the task calls `add` once it is open."""
         opening = _Opening(task)
-        self._strangers[opening] = None
+        self._strangers[opening] = self.clock()
         task.add_done_callback(lambda _: self.remove(opening))
 
     def add(self, connection: Connection) -> None:
         """Count an open connection."""
-        self._strangers[connection] = None
+        self._strangers[connection] = self.clock()
 
     def has_asked(self, connection: Connection) -> None:
         """Note that the first complete request has arrived on a connection."""
-        if self._strangers.pop(connection, connection) is None:
+        if self._strangers.pop(connection, None) is not None:
             self._known[connection] = None
 
     def remove(self, connection: Connection) -> None:
@@ -103,12 +114,10 @@ class LimitedConnections:
         if len(self) < self.limits.connections:
             return True
         self.refusals.add("crowd", f"more than {self.limits.connections} are open (--max-connections)")
-        oldest_stranger = next((each for each in self._strangers if not each.is_busy), None)
-        longest_idle = min((each for each in self._known if not each.is_busy), key=_due, default=None)
         if len(self._strangers) < len(self._known):
-            replaced = longest_idle or oldest_stranger
+            replaced = self._known_idle() or self._stranger() or self._known_reading()
         else:
-            replaced = oldest_stranger or longest_idle
+            replaced = self._stranger() or self._known_idle() or self._known_reading()
         if replaced is not None:
             self._close(replaced)
         return replaced is not None
@@ -147,6 +156,28 @@ class LimitedConnections:
             elif now > connection.due:
                 self._close(connection)
 
+    def _stranger(self) -> Connection | None:
+        """Return the stranger to close first: the oldest idle one, then the oldest that is sending its first request.
+
+        Those of the last second come after both: a client that never ends its requests pushes out its own.
+        """
+        return (
+            next(filter(_is_idle, self._settled_strangers()), None)
+            or next(filter(_is_only_reading, self._settled_strangers()), None)
+            or next(filter(_is_idle, self._strangers), None)
+            or next(filter(_is_only_reading, self._strangers), None)
+        )
+
+    def _settled_strangers(self) -> Iterator[Connection]:
+        settled_at = self.clock() - _SETTLING_SECONDS
+        return (stranger for stranger, _ in takewhile(lambda each: each[1] <= settled_at, self._strangers.items()))
+
+    def _known_idle(self) -> Connection | None:
+        return min(filter(_is_idle, self._known), key=_due, default=None)
+
+    def _known_reading(self) -> Connection | None:
+        return min(filter(_is_only_reading, self._known), key=_due, default=None)
+
     def _close(self, connection: Connection) -> None:
         self.remove(connection)
         connection.hang_up()
@@ -156,12 +187,21 @@ def _due(connection: Connection) -> float:
     return connection.due
 
 
+def _is_idle(connection: Connection) -> bool:
+    return not connection.is_busy and not connection.is_reading
+
+
+def _is_only_reading(connection: Connection) -> bool:
+    return connection.is_reading and not connection.is_busy
+
+
 class _Opening:
     """A connection in the TLS handshake, which has its own time limit."""
 
     due = math.inf
     unsent_since: float | None = None
     is_busy = False
+    is_reading = False
     unsent_bytes = 0
 
     def __init__(self, task: asyncio.Task[None]) -> None:

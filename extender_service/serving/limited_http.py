@@ -53,6 +53,11 @@ class LimitedHTTP(WholeAnswers):
         return self._began is None and not self._is_answered
 
     @property
+    def is_reading(self) -> bool:
+        """Whether a request has come in part, and has not been refused already."""
+        return self._began is not None and not self._is_refused
+
+    @property
     def unsent_bytes(self) -> int:
         """Bytes of answers that the caller has not read yet."""
         return 0 if self.transport.is_closing() else self.transport.get_write_buffer_size()

@@ -14,6 +14,7 @@ class Caller:
         self.due = clock() + 10
         self.unsent_since: float | None = None
         self.is_busy = False
+        self.is_reading = False
         self.unsent_bytes = 0
         self.is_gone = False
         connections.add(self)
@@ -65,6 +66,62 @@ def test_idle_connections_make_room_before_one_that_has_just_been_opened() -> No
     probe = world.caller()
     assert world.held.make_room()
     assert (first.is_gone, second.is_gone, probe.is_gone) == (True, False, False)
+
+
+def test_a_request_is_cut_off_only_when_nothing_is_idle() -> None:
+    world = World(connections=4)
+    asking, idle, busy = (world.caller(has_asked=True) for _ in range(3))
+    stranger = world.caller()
+    asking.is_reading, busy.is_busy = True, True
+    asking.due, idle.due = 10, 130
+    gone = []
+    for _ in range(3):
+        assert world.held.make_room()
+        world.caller(has_asked=True).is_busy = True
+        gone.append((idle.is_gone, stranger.is_gone, asking.is_gone))
+    assert gone == [(True, False, False), (True, True, False), (True, True, True)]
+    assert not world.held.make_room()
+    assert not busy.is_gone
+
+
+def test_a_first_request_is_cut_off_after_strangers_that_are_idle() -> None:
+    world = World(connections=3)
+    asking, first, second = (world.caller() for _ in range(3))
+    asking.is_reading = True
+    gone = []
+    for _ in range(3):
+        assert world.held.make_room()
+        world.caller(has_asked=True).is_busy = True
+        gone.append((first.is_gone, second.is_gone, asking.is_gone))
+    assert gone == [(True, False, False), (True, True, False), (True, True, True)]
+
+
+def test_strangers_that_never_end_their_requests_push_out_their_own() -> None:
+    """Neither a probe that has just connected, nor kube-scheduler's connections."""
+    world = World(connections=4)
+    idle = world.caller(has_asked=True)
+    slow = [world.caller() for _ in range(2)]
+    for each in slow:
+        each.is_reading = True
+    world.clock.pass_seconds(1)
+    probe = world.caller()
+    for _ in range(2):
+        assert world.held.make_room()
+        world.caller().is_reading = True
+    assert all(each.is_gone for each in slow)
+    assert not probe.is_gone
+    assert not idle.is_gone
+
+
+def test_a_fast_flood_of_strangers_pushes_out_no_connection_that_has_asked() -> None:
+    world = World(connections=4)
+    idle = world.caller(has_asked=True)
+    flood = [world.caller() for _ in range(3)]
+    for _ in range(3):
+        assert world.held.make_room()
+        world.caller()
+    assert all(each.is_gone for each in flood)
+    assert not idle.is_gone
 
 
 def test_a_new_connection_takes_any_that_is_idle() -> None:

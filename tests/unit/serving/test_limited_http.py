@@ -510,6 +510,23 @@ def test_strangers_make_room_for_those_who_ask(run: Run) -> None:
 
 
 @both_loops
+def test_a_call_whose_body_is_arriving_stays_while_others_are_idle(run: Run) -> None:
+    async def main() -> None:
+        async with serving(replace(LIMITS, connections=3)) as server:
+            asking, idle, later = [await server.connect() for _ in range(3)]
+            for caller in (asking, idle, later):
+                assert await caller.ask() == b"HTTP/1.1 200 OK"
+            asking.writer.write(REQUEST[:-1])
+            await until(lambda: len(server.scopes) == 4)
+            assert await (await server.connect()).ask() == b"HTTP/1.1 200 OK"
+            assert await idle.is_hung_up_on()
+            assert await asking.ask(REQUEST[-1:]) == b"HTTP/1.1 200 OK"
+            assert server.bodies[-1] == b"{}"
+
+    run(main())
+
+
+@both_loops
 def test_while_all_are_busy_there_is_no_room(run: Run) -> None:
     async def main() -> None:
         async with serving(replace(LIMITS, connections=2)) as server:
