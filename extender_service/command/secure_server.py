@@ -27,6 +27,7 @@ from extender_service.command.schedule_options import (
 from extender_service.command.start_error import StartError
 from extender_service.kube.api_errors import KubeError
 from extender_service.kube.connection.client import KubeClient
+from extender_service.kube.connection.rate_limit import TokenBucket
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.lookup import is_in_cluster, load_credentials
 from extender_service.kube.writing.delegated_reviews import client_authorities, review_path, review_token
@@ -54,6 +55,9 @@ _ANSWER_SECONDS = 10.0
 _LIMITS = ConnectionLimits(connections=200)
 # While the API server hangs, callers wait for reviews for long: probes, which need none, must find room beside them.
 _MOST_REVIEWS = _LIMITS.connections // 2
+# As kube-scheduler limits each of its clients for reviews (apiserver's pkg/server/options).
+_REVIEWS_PER_SECOND = 200.0
+_REVIEWS_AT_ONCE = 400
 _TLS_VERSIONS = {
     "VersionTLS10": ssl.TLSVersion.TLSv1,
     "VersionTLS11": ssl.TLSVersion.TLSv1_1,
@@ -125,7 +129,9 @@ class SecureListener:
             None if client is None else partial(_review_token, client, self._reviews),
             cache_seconds=options.cache_seconds,
             clock=self._machine.clock,
+            waiting=self._reviews.waiting_for_token,
         )
+        clients.callback(authenticator.stop)
         lookup = None if options.skips_lookup else client
         known = _KnownAuthorities(options, authenticator, self._certificates)
         problem = await known.read(lookup)
@@ -156,24 +162,48 @@ class _SecureServer(SecureServer):
 
 
 class _Reviews:
-    """The reviews under way, by which the API server says who callers are and what they may do."""
+    """The reviews under way, by which the API server says who callers are and what they may do.
+
+    Each review takes a place, and so does each further caller that waits for the same review, while it waits.
+    """
 
     def __init__(self) -> None:
-        self._under_way = 0
+        self._taken = 0
 
     @asynccontextmanager
     async def one_more(self) -> AsyncIterator[None]:
         """Count a review within the context. Raises ReviewError if too many are under way, or it takes too long."""
-        if self._under_way >= _MOST_REVIEWS:
-            raise ReviewError(f"{_MOST_REVIEWS} other callers wait for the API server's answer")
-        self._under_way += 1
         try:
-            async with asyncio.timeout(_ANSWER_SECONDS):
-                yield
+            with self._place():
+                async with asyncio.timeout(_ANSWER_SECONDS):
+                    yield
         except TimeoutError as error:
             raise ReviewError(f"the API server took longer than {_ANSWER_SECONDS:g} s to answer") from error
+
+    @contextmanager
+    def waiting_for_token(self) -> Iterator[None]:
+        """Count one who waits for another's review within the context. Raises UnauthenticatedError if too many wait."""
+        with _as_unauthenticated(), self._place():
+            yield
+
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        if self._taken >= _MOST_REVIEWS:
+            raise ReviewError(f"{_MOST_REVIEWS} other callers wait for the API server's answer")
+        self._taken += 1
+        try:
+            yield
         finally:
-            self._under_way -= 1
+            self._taken -= 1
+
+
+@contextmanager
+def _as_unauthenticated() -> Iterator[None]:
+    """Raise UnauthenticatedError where a review of a token fails."""
+    try:
+        yield
+    except (KubeError, CredentialsError, ReviewError) as error:
+        raise UnauthenticatedError(f"the token cannot be reviewed: {error}") from error
 
 
 class _KnownAuthorities:
@@ -285,15 +315,14 @@ async def _client(clients: AsyncExitStack, kubeconfig: Path | None, option: str,
         credentials = load_credentials(kubeconfig, wall_clock=machine.wall_clock)
     except CredentialsError as error:
         raise StartError(f"{option}: {error}") from error
-    return await clients.enter_async_context(KubeClient(credentials, clock=machine.clock))
+    limit = TokenBucket(_REVIEWS_PER_SECOND, _REVIEWS_AT_ONCE, clock=machine.clock)
+    return await clients.enter_async_context(KubeClient(credentials, limit=limit, clock=machine.clock))
 
 
 async def _review_token(client: KubeClient, reviews: _Reviews, token: str) -> UserInfo | None:
-    try:
+    with _as_unauthenticated():
         async with reviews.one_more():
             status = await review_token(client, token)
-    except (KubeError, CredentialsError, ReviewError) as error:
-        raise UnauthenticatedError(f"the token cannot be reviewed: {error}") from error
     if status.authenticated:
         user = status.user
         return UserInfo(user.username, user.uid, user.groups, tuple(user.extra.items()))

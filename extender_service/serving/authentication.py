@@ -7,12 +7,14 @@ A caller who shows none of these is system:anonymous.
 import hashlib
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from urllib.parse import unquote
 
 from extender_service.caches import LruCache
 from extender_service.seams import Clock
 from extender_service.serving.peer_certificates import PeerCertificate
+from extender_service.serving.shared_calls import SharedCalls
 from extender_service.serving.users import ANONYMOUS, AUTHENTICATED_GROUP, UnauthenticatedError, UserInfo
 
 ReviewToken = Callable[[str], Awaitable[UserInfo | None]]
@@ -44,9 +46,20 @@ class ClientAuthorities:
 
 
 class Authenticator:
-    """Finds out who calls. `authorities` may be replaced at any time; without `review_token`, tokens do not count."""
+    """Finds out who calls. `authorities` may be replaced at any time; without `review_token`, tokens do not count.
 
-    def __init__(self, review_token: ReviewToken | None, *, cache_seconds: float, clock: Clock) -> None:
+    Callers that show a token while it is reviewed share that review; they wait for it within `waiting()`, which may
+    raise UnauthenticatedError.
+    """
+
+    def __init__(
+        self,
+        review_token: ReviewToken | None,
+        *,
+        cache_seconds: float,
+        clock: Clock,
+        waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
         self.authorities = ClientAuthorities()
         self._review_token = review_token
         self._cache_seconds = cache_seconds
@@ -55,6 +68,11 @@ class Authenticator:
         self._known: LruCache[bytes, tuple[float, UserInfo | None] | None] = LruCache(
             "reviews of tokens", most_entries=_MOST_CACHED, most_bytes=_CACHE_BYTES
         )
+        self._reviews: SharedCalls[bytes, UserInfo | None] = SharedCalls(waiting)
+
+    def stop(self) -> None:
+        """Cancel the reviews under way."""
+        self._reviews.cancel()
 
     async def authenticate(self, headers: Sequence[tuple[str, str]], certificate: PeerCertificate | None) -> UserInfo:
         """Return who calls; names of headers are in lower case. Raises UnauthenticatedError."""
@@ -91,11 +109,14 @@ class Authenticator:
         return UserInfo(certificate.common_name, groups=certificate.organizations)
 
     async def _of_token(self, token: str) -> UserInfo | None:
-        assert self._review_token is not None
         key = hashlib.sha256(token.encode()).digest()
         known = self._known[key]
         if known is not None and self._clock() < known[0]:
             return known[1]
+        return await self._reviews.get(key, lambda: self._review(key, token))
+
+    async def _review(self, key: bytes, token: str) -> UserInfo | None:
+        assert self._review_token is not None
         user = await self._review_token(token)
         self._known.keep(key, (self._clock() + self._cache_seconds, user), 500 + len(repr(user)))
         return user

@@ -1,5 +1,6 @@
 """An ASGI application that only authorized callers reach."""
 
+import asyncio
 import json
 
 from starlette.responses import Response
@@ -9,10 +10,12 @@ from extender_service.serving.authentication import Authenticator
 from extender_service.serving.authorization import Authorizer, ReviewError
 from extender_service.serving.peer_certificates import peer_certificate
 from extender_service.serving.refusals import Refusals
-from extender_service.serving.scope import TLS_CONNECTION
+from extender_service.serving.scope import HUNG_UP, TLS_CONNECTION, HungUp
 from extender_service.serving.users import UnauthenticatedError, UserInfo
 
 _HEADERS = {"x-content-type-options": "nosniff", "cache-control": "no-cache, private"}
+# How often to look whether a caller still waits.
+_LOOK_SECONDS = 0.5
 
 
 def require_authorization(
@@ -23,10 +26,23 @@ def require_authorization(
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        refusal = await _refusal(scope, authenticator, authorizer, refusals)
+        deciding = asyncio.create_task(_refusal(scope, authenticator, authorizer, refusals))
+        refusal = await _unless_hung_up(deciding, scope.get(HUNG_UP, _never))
         await (app if refusal is None else refusal)(scope, receive, send)
 
     return answer
+
+
+async def _unless_hung_up(deciding: asyncio.Task[Response | None], has_hung_up: HungUp) -> Response | None:
+    """Return what is decided; or stop that, as the caller has hung up, and return an answer that is not read."""
+    try:
+        while not deciding.done():
+            await asyncio.wait([deciding], timeout=_LOOK_SECONDS)
+            if not deciding.done() and has_hung_up():
+                return _status(503, "ServiceUnavailable", "the caller has hung up")
+        return deciding.result()
+    finally:
+        deciding.cancel()
 
 
 async def _refusal(
@@ -47,6 +63,10 @@ async def _refusal(
     if access.allowed:
         return None
     return _status(403, "Forbidden", _forbidden(user, verb, path, access.reason))
+
+
+def _never() -> bool:
+    return False
 
 
 def _forbidden(user: UserInfo, verb: str, path: str, reason: str) -> str:

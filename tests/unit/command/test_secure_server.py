@@ -28,6 +28,7 @@ from tests.support.servers.free_ports import free_port
 from tests.support.servers.kubeconfig_files import write_kubeconfig
 
 OPTIONS = ("--client-ca-file", "--requestheader-client-ca-file")
+MASTER = {"authenticated": True, "user": {"username": "a", "groups": ["system:masters"]}}
 KUBECONFIG = """
 apiVersion: v1
 kind: Config
@@ -91,15 +92,27 @@ class Caller:
     context: ssl.SSLContext
     headers: str = ""
 
+    @property
+    def request(self) -> bytes:
+        return f"GET /closed HTTP/1.1\r\nHost: localhost\r\n{self.headers}Connection: close\r\n\r\n".encode()
+
     async def ask(self, port: int, session: ssl.SSLSession | None = None) -> Answer:
         return await asyncio.to_thread(self._ask, port, session)
 
+    async def ask_and_stay(self, port: int) -> ssl.SSLSocket:
+        """Send the request, and return the connection."""
+        return await asyncio.to_thread(self._ask_and_stay, port)
+
+    def _ask_and_stay(self, port: int) -> ssl.SSLSocket:
+        encrypted = self.context.wrap_socket(socket.create_connection(("127.0.0.1", port), timeout=30))
+        encrypted.sendall(self.request)
+        return encrypted
+
     def _ask(self, port: int, session: ssl.SSLSession | None) -> Answer:
-        request = f"GET /closed HTTP/1.1\r\nHost: localhost\r\n{self.headers}Connection: close\r\n\r\n"
         with socket.create_connection(("127.0.0.1", port), timeout=30) as plain:
             try:
                 with self.context.wrap_socket(plain, session=session) as encrypted:
-                    encrypted.sendall(request.encode())
+                    encrypted.sendall(self.request)
                     line = encrypted.recv(1000).split(b" ")
                     status = int(line[1]) if len(line) > 1 else 0
                     return Answer(status, encrypted.session, bool(encrypted.session_reused))
@@ -107,11 +120,11 @@ class Caller:
                 return Answer(0)
 
 
-def with_token() -> Caller:
+def with_token(token: str = "a") -> Caller:
     """One without a certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    return Caller(context, "Authorization: Bearer a\r\n")
+    return Caller(context, f"Authorization: Bearer {token}\r\n")
 
 
 def caller(option: str, authority: trustme.CA) -> Caller:
@@ -270,7 +283,7 @@ def test_a_review_of_a_token_that_failed_is_repeated_for_the_next_request(
         async with serving(tmp_path, api_server=api_server) as port:
             assert [(await with_token().ask(port)).status for _ in range(2)] == [401, 401]
             assert api_server.reviews == 2
-            api_server.token_status = {"authenticated": True, "user": {"username": "a", "groups": ["system:masters"]}}
+            api_server.token_status = MASTER
             assert (await with_token().ask(port)).status == 200
 
     asyncio.run(main())
@@ -281,23 +294,75 @@ def test_while_the_api_server_hangs_only_some_callers_wait_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(secure_server, "_MOST_REVIEWS", 2)
-    api_server = ApiServer(
-        token_status={"authenticated": True, "user": {"username": "a", "groups": ["system:masters"]}}
-    )
+    api_server = ApiServer(token_status=MASTER)
 
     async def main() -> None:
         api_server.answers = asyncio.Event()
         async with serving(tmp_path, api_server=api_server) as port:
-            waiting = [asyncio.create_task(with_token().ask(port)) for _ in range(2)]
+            waiting = [asyncio.create_task(with_token(token).ask(port)) for token in ("a", "b")]
             while api_server.reviews < 2:
                 await asyncio.sleep(0.01)
-            assert (await with_token().ask(port)).status == 401
+            for token in ("a", "c"):
+                assert (await with_token(token).ask(port)).status == 401
             api_server.answers.set()
             assert [(await each).status for each in waiting] == [200, 200]
             assert (await with_token().ask(port)).status == 200
 
     asyncio.run(main())
     assert any("2 other callers wait for the API server's answer" in message for message in caplog.messages)
+
+
+def test_callers_that_show_the_same_token_share_a_review_and_hang_up_without_ending_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places: list[secure_server._Reviews] = []
+
+    class Reviews(secure_server._Reviews):
+        def __init__(self) -> None:
+            super().__init__()
+            places.append(self)
+
+    async def are_taken(count: int) -> None:
+        while places[0]._taken != count:
+            await asyncio.sleep(0.01)
+
+    monkeypatch.setattr(secure_server, "_Reviews", Reviews)
+    api_server = ApiServer(token_status=MASTER)
+
+    async def main() -> None:
+        api_server.answers = asyncio.Event()
+        async with serving(tmp_path, api_server=api_server) as port:
+            first = await with_token().ask_and_stay(port)
+            await are_taken(1)
+            second = await with_token().ask_and_stay(port)
+            await are_taken(2)
+            stays = asyncio.create_task(with_token().ask(port))
+            await are_taken(3)
+            second.close()
+            await are_taken(2)
+            first.close()
+            await asyncio.sleep(0.6)
+            api_server.answers.set()
+            assert (await stays).status == 200
+            assert api_server.reviews == 1
+            await are_taken(0)
+
+    asyncio.run(main())
+
+
+def test_reviews_have_a_limit_of_their_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secure_server, "_REVIEWS_AT_ONCE", 3)  # the first is for the ConfigMap of authorities
+    monkeypatch.setattr(secure_server, "_REVIEWS_PER_SECOND", 0.01)
+    api_server = ApiServer(token_status=MASTER)
+
+    async def main() -> None:
+        async with serving(tmp_path, api_server=api_server) as port:
+            assert [(await with_token(token).ask(port)).status for token in "ab"] == [200, 200]
+            monkeypatch.setattr(secure_server, "_ANSWER_SECONDS", 0.2)
+            assert (await with_token("c").ask(port)).status == 401
+            assert api_server.reviews == 2
+
+    asyncio.run(main())
 
 
 def test_a_review_that_takes_too_long_is_named(

@@ -79,6 +79,27 @@ def test_answers_about_tokens_count_for_ten_seconds_and_failures_do_not() -> Non
     assert gate.tokens.reviewed == ["good", "bad", "good", "good"]
 
 
+def test_a_review_of_a_token_is_shared_and_its_answer_is_kept_though_its_callers_have_hung_up() -> None:
+    class SlowTokens(Tokens):
+        async def __call__(self, token: str) -> UserInfo | None:
+            await asyncio.sleep(0.01)
+            return await super().__call__(token)
+
+    async def main() -> None:
+        tokens = SlowTokens()
+        authenticator = Authenticator(tokens, cache_seconds=10, clock=Clock())
+        asked = [asyncio.create_task(authenticator.authenticate([bearer("good")], None)) for _ in range(2)]
+        await asyncio.sleep(0)
+        for each in asked:
+            each.cancel()
+        while not tokens.reviewed:
+            await asyncio.sleep(0.001)
+        assert (await authenticator.authenticate([bearer("good")], None)).name == "reader"
+        assert tokens.reviewed == ["good"]
+
+    asyncio.run(main())
+
+
 def test_a_certificate_names_its_user_and_groups() -> None:
     gate = Gate()
     assert gate.user(certificate=of(CLIENT_CA, "ann", "ops")) == UserInfo("ann", groups=("ops", "system:authenticated"))

@@ -4,6 +4,7 @@ import logging
 import httpx
 import pytest
 from starlette.applications import Starlette
+from starlette.types import Message
 
 from extender_service.serving import guarded_app
 from extender_service.serving.authentication import Authenticator, ClientAuthorities
@@ -11,6 +12,7 @@ from extender_service.serving.authorization import Access, Authorizer, ReviewErr
 from extender_service.serving.guarded_app import require_authorization
 from extender_service.serving.peer_certificates import PeerCertificate
 from extender_service.serving.refusals import Refusals
+from extender_service.serving.scope import HUNG_UP
 from extender_service.serving.users import UserInfo
 from tests.support.clock import Clock
 
@@ -86,3 +88,37 @@ def test_the_api_server_is_asked_about_the_user_whom_a_proxy_names_in_utf_8(monk
     asyncio.run(main())
     groups = ("größe", "gr\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}e", "system:authenticated")
     assert reviewed == [UserInfo("jürgen", groups=groups, extra=(("ort", ("Köln",)),))]
+
+
+def test_a_caller_that_has_hung_up_waits_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guarded_app, "_LOOK_SECONDS", 0.01)
+    gave_up: list[bool] = []
+    hung_up: list[bool] = []
+
+    async def hanging(_user: UserInfo, _verb: str, _path: str) -> Access:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            gave_up.append(bool(hung_up))
+            raise
+        raise AssertionError
+
+    async def send(_: object) -> None:
+        pass
+
+    async def receive() -> Message:
+        return {"type": "http.request"}
+
+    async def main() -> None:
+        clock = Clock()
+        authorizer = Authorizer(hanging, open_paths=[], allowed_seconds=10, denied_seconds=10, clock=clock)
+        authenticator = Authenticator(None, cache_seconds=10, clock=clock)
+        app = require_authorization(Starlette(), authenticator, authorizer, Refusals(clock))
+        scope = {"type": "http", "method": "GET", "path": "/metrics", "headers": [], HUNG_UP: lambda: bool(hung_up)}
+        asyncio.get_running_loop().call_later(0.05, hung_up.append, True)
+        async with asyncio.timeout(5):
+            await app(scope, receive, send)
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert gave_up == [True]
