@@ -3,9 +3,8 @@
 import asyncio
 import math
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import islice
 from typing import Protocol
 
 from extender_service.seams import Clock
@@ -16,6 +15,8 @@ _LOOK_SECONDS = 1.0
 _LATE_SECONDS = 1.0
 # The time in which a new connection, a probe's for example, may end its handshake and begin to send its request.
 _SETTLING_SECONDS = 1.0
+# Of strangers, at one time.
+_MOST_LOOKED_AT = 100
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,8 @@ class LimitedConnections:
     At the limit, a new connection replaces a stranger, which has never sent a complete request, or the known one that
     has been idle for longest since its last, whichever are more. So a client that opens many connections pushes out its
     own, not those of kube-scheduler, nor a probe that has just connected. If there is none of the one kind, one of the
-    other goes. A known connection that is sending a request goes last, as its call would fail.
+    other goes. A known connection that is sending a request goes after those, as its call would fail. Only a stranger
+    of the last second stays rather than it, where known ones are more.
     """
 
     def __init__(self, limits: ConnectionLimits, refusals: Refusals, clock: Clock = time.monotonic) -> None:
@@ -114,10 +116,11 @@ class LimitedConnections:
         if len(self) < self.limits.connections:
             return True
         self.refusals.add("crowd", f"more than {self.limits.connections} are open (--max-connections)")
+        settled_by = self.clock() - _SETTLING_SECONDS
         if len(self._strangers) < len(self._known):
-            replaced = self._known_idle() or self._stranger() or self._known_reading()
+            replaced = self._known_idle() or self._stranger(settled_by) or self._known_reading() or self._stranger()
         else:
-            replaced = self._stranger() or self._known_idle() or self._known_reading()
+            replaced = self._stranger(settled_by) or self._stranger() or self._known_idle() or self._known_reading()
         if replaced is not None:
             self._close(replaced)
         return replaced is not None
@@ -156,21 +159,17 @@ class LimitedConnections:
             elif now > connection.due:
                 self._close(connection)
 
-    def _stranger(self) -> Connection | None:
-        """Return the stranger to close first: the oldest idle one, then the oldest that is sending its first request.
-
-        Those of the last second come after both: a client that never ends its requests pushes out its own.
-        """
-        return (
-            next(filter(_is_idle, self._settled_strangers()), None)
-            or next(filter(_is_only_reading, self._settled_strangers()), None)
-            or next(filter(_is_idle, self._strangers), None)
-            or next(filter(_is_only_reading, self._strangers), None)
-        )
-
-    def _settled_strangers(self) -> Iterator[Connection]:
-        settled_at = self.clock() - _SETTLING_SECONDS
-        return (stranger for stranger, _ in takewhile(lambda each: each[1] <= settled_at, self._strangers.items()))
+    def _stranger(self, opened_by: float = math.inf) -> Connection | None:
+        """Return the stranger to close first, of those that were open by then: the oldest idle one, or else the oldest
+        that is sending its first request. Only the oldest strangers are looked at: there may be thousands."""
+        reading = None
+        for stranger, opened_at in islice(self._strangers.items(), _MOST_LOOKED_AT):
+            if opened_at > opened_by:
+                break
+            if _is_idle(stranger):
+                return stranger
+            reading = reading or stranger
+        return reading
 
     def _known_idle(self) -> Connection | None:
         return min(filter(_is_idle, self._known), key=_due, default=None)

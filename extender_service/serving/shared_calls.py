@@ -36,5 +36,10 @@ class SharedCalls(Generic[K, V]):
     def _start(self, key: K, call: Coroutine[Any, Any, V]) -> asyncio.Task[V]:
         task = asyncio.create_task(call)
         self._under_way[key] = task
-        task.add_done_callback(lambda _: self._under_way.pop(key))
+        task.add_done_callback(lambda _: self._end(key, task))
         return task
+
+    def _end(self, key: K, task: asyncio.Task[V]) -> None:
+        self._under_way.pop(key)
+        if not task.cancelled():
+            task.exception()  # else asyncio logs one for which all have stopped waiting

@@ -51,7 +51,7 @@ class Memo(LruCache[Hashable, tuple[object, Any, int]]):
     """Results by function and arguments, each of which holds while its version is equal.
 
     A version is a count of changes, a tuple of counts, or a map, which are compared by value; or the very object that
-    the result was computed from, such as a label column or an array of scores, or a tuple of such, which is compared by
+    the result was computed from, such as a label column, a tuple of these, or an array of scores, which is compared by
     identity. What a version holds is not counted. Since results that hold no longer are replaced, and the least
     recently used go first, it never has to be emptied.
 

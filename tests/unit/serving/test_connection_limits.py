@@ -68,10 +68,20 @@ def test_idle_connections_make_room_before_one_that_has_just_been_opened() -> No
     assert (first.is_gone, second.is_gone, probe.is_gone) == (True, False, False)
 
 
+def test_connections_that_are_always_sending_do_not_push_out_one_that_has_just_been_opened() -> None:
+    world = World(connections=3)
+    first, second = (world.caller(has_asked=True) for _ in range(2))
+    first.is_reading = second.is_reading = True
+    probe = world.caller()
+    assert world.held.make_room()
+    assert (first.is_gone, second.is_gone, probe.is_gone) == (True, False, False)
+
+
 def test_a_request_is_cut_off_only_when_nothing_is_idle() -> None:
     world = World(connections=4)
     asking, idle, busy = (world.caller(has_asked=True) for _ in range(3))
     stranger = world.caller()
+    world.clock.pass_seconds(2)
     asking.is_reading, busy.is_busy = True, True
     asking.due, idle.due = 10, 130
     gone = []

@@ -1,4 +1,5 @@
 import asyncio
+import gc
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -116,5 +117,22 @@ def test_all_calls_can_be_cancelled() -> None:
         world.calls.cancel()
         await asyncio.wait(asked)
         assert all(each.cancelled() for each in asked)
+
+    run(main())
+
+
+def test_a_call_that_fails_after_all_have_stopped_waiting_is_not_logged() -> None:
+    async def main() -> None:
+        logged: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: logged.append(context))
+        world = World()
+        asked = world.ask("a")
+        await turns()
+        asked.cancel()
+        world.problem = ValueError("the call fails")
+        world.may_end.set()
+        await turns()
+        gc.collect()
+        assert logged == []
 
     run(main())

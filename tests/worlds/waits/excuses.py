@@ -72,9 +72,9 @@ class Excuses:
     does it take notice of a pod that has come to a node, or got other labels, and that this pod's affinity means by the
     labels of its namespace.
 
-    Before v1.36, a victim that waits in Permit is rejected in the name of DefaultPreemption. That is asked about no
-    event, or only about the end of pods, and its hint is that this does not help. So the victim waits until the queue
-    tries it again by itself.
+    Before v1.36, a victim that waits in Permit is rejected in the name of DefaultPreemption alone. That is asked about
+    no event, or only about the end of pods, and its hint is that this does not help. So the victim waits until the
+    queue tries it again by itself.
 
     What the end of a node changed for others counts, too. Its pods do not count any more for affinity, topology spread,
     and claims with ReadWriteOncePod; and where it had the fewest pods, topology spread allows more elsewhere. Before
@@ -132,7 +132,7 @@ class Excuses:
         if self._misses_pods(leader, info, since) or self._misses_gone_node(leader, info, since):
             return True
         rules, rejected_by = leader.cluster.rules, info.unschedulable_plugins
-        if "DefaultPreemption" in rejected_by and not rules.victims_sent_back:
+        if rejected_by == {"DefaultPreemption"} and not rules.victims_sent_back:
             return True
         freed = leader.queue._interested.of(reported_events(rules).assigned_pod_delete)
         misses_nodes = not rules.hints_replace_checks and not (freed and rejected_by & freed.plugins)
