@@ -1,6 +1,6 @@
 """The one table of what differs between releases of Kubernetes: each rule, and what brings it.
 
-A rule is named by what it does. It is false where v1.31.1 behaves, and true where a later release does. The cluster's
+A rule is named by what a later release does. It is true for releases that do it, and false for v1.31.1. The cluster's
 state and the plugins get the rules when they are made. They ask for a rule by its name, and never compare versions. To
 add a rule, add a line here, and ask for it where it applies.
 """
@@ -29,7 +29,7 @@ def _behind(*gates: str, since: int = 0) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """The rules of one release, with the feature gates as set. `release`, such as 1.34, is there to be shown."""
+    """The rules of one release, with the feature gates as set. `release`, such as 1.34, is for display."""
 
     release: str
 
@@ -42,36 +42,36 @@ class Rules:
     events_named_by_action: bool = _since(32)
     # The event of a toleration that is added has its name in singular, as those of other changes: UpdatePodToleration.
     toleration_in_singular: bool = _since(33)
-    # An update of a pod that is none of the known ones is for plugins that registered every update of pods.
+    # An update of a pod of no known kind concerns only plugins that registered every update of pods.
     other_updates_for_all: bool = _since(34)
-    # An update of a pod that waits is another event to this pod than to others (TargetPod, UnscheduledPod).
+    # An update of a waiting pod is the event TargetPod to itself, and UnscheduledPod to others.
     own_changes_named: bool = _since(37)
-    # With hints, an event of a node comes to every plugin, with no check of the pod against the node before.
+    # With hints, every plugin gets an event of a node: the queue does not check the pod against the node before.
     hints_replace_checks: bool = _behind("SchedulerQueueingHints", since=32)
-    # Hints compare what was with what is, and are about updates of the rejected pod itself, too.
+    # Hints compare an object before and after its change, and are asked about updates of the rejected pod itself, too.
     hints_compare: bool = _behind("SchedulerQueueingHints", since=32)
-    # Plugins name the updates of nodes that can help, and VolumeBinding no new CSIDriver. Without hints, such updates
+    # Plugins register only updates of nodes that can help, and VolumeBinding no new CSIDrivers. Without hints, these
     # always include labels and taints, for which a new node may be hidden from the queue.
     fewer_events_wake: bool = _since(32)
-    # Plugins that want new nodes, and no updates of taints, get none: nodes with taints are not hidden from them.
+    # Plugins that register new nodes, and no updates of taints, get none: nodes with taints are not hidden from them.
     tainted_nodes_shown: bool = _since(37)
-    # The end of an attachment wakes pods with a volume of the driver, or with a claim.
+    # Deleting a VolumeAttachment wakes pods with a volume of its driver, or with a claim.
     attachments_by_driver: bool = _since(33)
-    # That a node is gone is an event.
+    # Deleting a node is an event.
     node_deletions_reported: bool = _since(32)
-    # A nominated pod that goes, or is nominated elsewhere, frees room for pods of its priority or less.
+    # A nominated pod that is deleted, or nominated elsewhere, frees room for pods of its priority or less.
     nominated_pods_free_room: bool = _since(33)
     # InterPodAffinity compares a node that has changed with what it was: whether it came into a topology or left one.
     topologies_compared: bool = _since(33)
     # InterPodAffinity and PodTopologySpread take a nominated pod for one on a node, in hints.
     nominated_pods_count_near: bool = _since(36)
-    # A pod that InterPodAffinity rejected is tried again when its own labels change, and when a pod goes whose
+    # A pod that InterPodAffinity rejected is tried again when its own labels change, and when a pod is deleted whose
     # anti-affinity matches it.
     anti_affinity_of_others_wakes: bool = _since(36)
-    # A pod that matched any term of the anti-affinity wakes the rejected one when it goes or changes, not only one that
-    # matched all of them.
+    # A pod that matched any term of the anti-affinity wakes the rejected one when it is deleted or changes, not just
+    # one that matched all of them.
     any_anti_affinity_term_wakes: bool = _since(37)
-    # That a pod requests more is an event.
+    # An increase of a pod's requests is an event.
     scale_up_reported: bool = _since(37)
 
     # The queue (extender_service/queue).
@@ -87,13 +87,13 @@ class Rules:
     leaves_backoff_early: bool = _behind("SchedulerPopFromBackoffQ", since=33)
     # A pod still backs off at the moment in which its backoff ends.
     backoff_includes_its_end: bool = _since(33)
-    # Gated pods come to the unschedulable pods as others do, and those that are there do not come once more.
+    # queue_incoming_pods_total counts gated pods, too, and no longer pods that stay among the unschedulable ones.
     gated_pods_come_in: bool = _since(33)
-    # Errors back off by a count of their own, rejections by theirs, and without a maximum nothing backs off.
+    # Rejections and errors in a row have a backoff count each, and podMaxBackoffSeconds: 0 turns backoff off.
     errors_back_off_apart: bool = _since(34)
-    # A gated pod is moved by the events of the plugin that gates it, which is asked first.
+    # Only events that its gating plugin registered move a gated pod, and PreEnqueue asks that plugin first.
     gating_plugin_remembered: bool = _since(34)
-    # An activated pod that backs off passes without PreEnqueue, which let it into backoff.
+    # A pod that is activated while it backs off is not asked about in PreEnqueue: that was done before its backoff.
     backing_off_is_ungated: bool = _since(35)
     # pending_pods follows a gate that comes or goes, and unschedulable_pods has each plugin once for a pod.
     gates_counted_once: bool = _since(36)
@@ -127,7 +127,7 @@ class Rules:
     resource_claims: bool = _behind("DynamicResourceAllocation")
     # Scheduling as a group of pods (KEP-4671).
     pod_groups: bool = _behind("GenericWorkload")
-    # Requests as a whole in the first release that has them; pod_level_resources are those of the releases after it.
+    # Requests of the pod as a whole, in the first release that has them; later ones are pod_level_resources.
     first_pod_level_resources: bool = _behind("PodLevelResources")
     # Room on their own node for running pods whose resize is deferred (KEP-5836).
     deferred_resizes: bool = _behind("InPlacePodVerticalScalingSchedulerPreemption")
@@ -136,14 +136,15 @@ class Rules:
 
     # RequestedToCapacityRatio must have its shape, and other strategies of NodeResourcesFit must have none.
     shape_for_its_type_only: bool = _since(36)
-    # DynamicResources may be told how long Filter may take, if its gate is on.
+    # DynamicResources has the argument filterTimeout, if its gate is on.
     filter_timeout: bool = _behind("DRASchedulerFilterTimeout", since=34)
-    # Then how long PreBind may take, if both gates are on.
+    # DynamicResources has the argument bindingTimeout, if both gates are on.
     has_binding_timeout: bool = _since(35)
     device_binding_conditions: bool = _behind("DRADeviceBindingConditions", since=35)
     device_status_of_claims: bool = _behind("DRAResourceClaimDeviceStatus", since=35)
-    # Placements of groups of pods have extension points, and then preemption for groups (KEP-5732).
+    # Placements of groups of pods have extension points (KEP-5732).
     placement_points: bool = _since(36)
+    # Preemption for groups of pods has an extension point.
     group_post_filter_point: bool = _since(37)
 
     # Reasons.
@@ -156,11 +157,11 @@ class Rules:
     claim_in_use_named: bool = _since(34)
     # Errors of fields show lists and durations as JSON, not as Go does.
     values_as_json: bool = _since(34)
-    # They ask for a valid label key, not for a qualified name.
+    # Errors of fields ask for a valid label key, not for a qualified name.
     label_keys_by_name: bool = _since(35)
     # Three errors of configurations no longer begin with the name of their field.
     fields_named_once: bool = _since(34)
-    # VolumeBinding names volumes and claims that are gone, or have changed since Filter, as the API server does.
+    # VolumeBinding names volumes and claims that were deleted or changed since Filter as the API server does.
     storage_named_by_resource: bool = _since(35)
     # NodeDeclaredFeatures does not say which features a node lacks.
     lacking_features_unnamed: bool = _since(36)
@@ -180,14 +181,14 @@ class Rules:
     pod_level_resources: bool = _behind("PodLevelResources", since=33)
     # What the kubelet reports of a running container, allocated and actual, counts if it is more (KEP-1287).
     resized_containers: bool = _behind("InPlacePodVerticalScaling", since=33)
-    # So does what it reports of the pod as a whole (KEP-5419).
+    # What the kubelet reports of a running pod as a whole, allocated and actual, counts if it is more (KEP-5419).
     resized_pods: bool = _behind("InPlacePodLevelResourcesVerticalScaling", since=35)
     # Of what is requested, allocated and actual, each is summed over the containers, and the largest sum counts.
     reports_summed_apart: bool = _since(37)
 
     # ImageLocality counts images that are mounted as volumes as those of containers (KEP-4639).
     image_volumes: bool = _since(36)
-    # They also raise the sum of sizes that scores 100, as each container does.
+    # Images that are mounted as volumes also raise the sum of sizes that scores 100, as each container does.
     image_volumes_raise_most: bool = _since(37)
 
     # Pods with scheduling gates count on the node that they are nominated for (KEP-5278).
@@ -197,9 +198,9 @@ class Rules:
 
     # Tolerations with the operators Lt and Gt compare numbers (KEP-5471).
     compared_tolerations: bool = _behind("TaintTolerationComparisonOperators")
-    # NodeDeclaredFeatures asks for UserNamespacesHostNetworkSupport for pods of the host network with their own users.
+    # NodeDeclaredFeatures requires UserNamespacesHostNetworkSupport for pods with hostNetwork and hostUsers: false.
     user_namespaces_on_host_network: bool = _since(36)
-    # NodeDeclaredFeatures asks for VolumeBindMountOptions for pods that set mount options of a volume.
+    # NodeDeclaredFeatures requires VolumeBindMountOptions for pods that set mount options of a volume.
     bind_mount_options: bool = _since(37)
     # VolumeBinding lists no nodes of local volumes in PreFilter; their affinity decides in Filter (k/k#127584).
     local_volumes_by_affinity: bool = _since(32)
@@ -214,34 +215,34 @@ class Rules:
     raised_limits_wake: bool = _since(33)
     # Portworx volumes count as their driver's wherever there is a CSINode, as those of other in-tree plugins do.
     portworx_migrated: bool = _since(36)
-    # NodeVolumeLimits rejects a node without the CSI driver of one of the pod's volumes (KEP-5030), at first of any
-    # CSIDriver, then of those with preventPodSchedulingIfMissing.
+    # NodeVolumeLimits rejects a node without the CSI driver of one of the pod's volumes (KEP-5030).
     missing_drivers_reject: bool = _behind("VolumeLimitScaling")
+    # NodeVolumeLimits rejects so only where the CSIDriver has preventPodSchedulingIfMissing.
     drivers_ask_for_that: bool = _since(36)
     # PodTopologySpread counts each constraint on its own, also where several have the same topology key.
     spread_counted_apart: bool = _since(33)
-    # NodeResourcesFit rejects a request above what the node offers in a way that no preemption resolves (k/k#131345).
+    # NodeResourcesFit rejects a request above the allocatable amount as UnschedulableAndUnresolvable (k/k#131345).
     too_large_is_unresolvable: bool = _since(34)
 
     # Preemption.
 
-    # Victims are deleted in the background, while the attempt of their preemptor has failed already (KEP-4832).
+    # Victims are deleted in the background, after the attempt of their preemptor has failed (KEP-4832).
     preemption_in_background: bool = _behind("SchedulerAsyncPreemption")
-    # DefaultPreemption serves PreEnqueue, to keep such a preemptor out of the queue.
+    # DefaultPreemption serves PreEnqueue, to keep a preemptor out of the queue while its victims are deleted.
     preemptors_gated: bool = _since(32)
-    # They are kept out until the last victim is being deleted, not just until it is the only one left.
+    # PreEnqueue keeps a preemptor out until its last victim has a deletionTimestamp, not just until one is left.
     preemptors_wait_for_last_victim: bool = _since(35)
-    # Victims that are being deleted already are left alone.
+    # Victims that have a deletionTimestamp already are not deleted once more.
     terminating_victims_left_alone: bool = _since(35)
     # A victim whose binding waits in Permit or PreBind is sent back to the queue, not deleted or rejected.
     victims_sent_back: bool = _since(36)
-    # A preemptor whose last victim was sent back is tried at once: no pod's deletion would wake it.
+    # A preemptor whose last victim was sent back to the queue is tried at once: no pod's deletion would wake it.
     preemptors_of_sent_back_tried: bool = _since(37)
 
     # Victims are in the order of their importance, also where budgets are violated.
     victims_by_importance: bool = _since(32)
 
-    # A pod that is more than one budget allows does not count against the budgets after it.
+    # A pod whose eviction violates one budget does not count against the budgets after it.
     first_violated_budget_counts: bool = _since(37)
 
     # Score.
@@ -273,25 +274,26 @@ class Rules:
     written_volumes_stay_assumed: bool = _since(35)
     # The condition PodScheduled has the generation of the pod that it is about (KEP-5067).
     conditions_have_generation: bool = _behind("PodObservedGenerationTracking", since=33)
-    # A pod that is being bound gives its place up as soon as it is being deleted, and that frees room for all others.
+    # Deleting a pod that is being bound frees its place on the node at once, and wakes other pods.
     deletion_frees_place: bool = _since(35)
-    # That a pod is bound, here or by another scheduler, does not count as the end of its nomination.
+    # A nominated pod that is bound, here or by another scheduler, frees no room for others; one that is deleted does.
     binding_ends_no_nomination: bool = _since(35)
-    # A failure takes the nominated node back also where no PostFilter plugin runs.
+    # A failed attempt clears the pod's nominatedNodeName also where no PostFilter plugin runs.
     failure_takes_nomination_back: bool = _since(35)
-    # The failure of a pod that was made again meanwhile, under the same name, has no event.
+    # If a pod was deleted during its attempt, and recreated under its name, its failure has no event.
     failures_of_remade_pods_unreported: bool = _since(36)
 
     # Metrics.
 
-    # The size of the cache is also under cache_size, instead of scheduler_cache_size, and then only there.
+    # scheduler_cache_size has the size of the cache, too.
     cache_size_renamed: bool = _since(33)
+    # scheduler_scheduler_cache_size, which had it before, is gone.
     old_cache_size_gone: bool = _since(34)
     # The events that the queue keeps for pods in flight are counted.
     in_flight_events_counted: bool = _behind("SchedulerQueueingHints", since=32)
     # Pods are counted that were bound after they had waited too long for an event.
     bound_after_flush_counted: bool = _since(36)
-    # Updates of pods are timed under each of the events that they are, too.
+    # Updates of pods are also timed under each of the events that they are.
     pod_changes_timed: bool = _since(32)
     # What a pod requests as a whole, and its limits, are shown instead of the sums of its containers.
     pod_level_resources_shown: bool = _since(32)
@@ -300,7 +302,7 @@ class Rules:
 
     @property
     def wording(self) -> Wording:
-        """In which words errors of fields are described."""
+        """The wording of errors of fields."""
         return Wording(self.values_as_json, self.label_keys_by_name)
 
 
@@ -318,9 +320,9 @@ def rules_of(minor: int, gates: Mapping[str, bool] | None = None) -> Rules:
     return Rules(release=version_of(minor), **held)
 
 
-# What parts are made with that are given no rules.
+# For parts that are made without rules.
 DEFAULT_RULES = rules_of(OLDEST_MINOR)
-# What decides where there is no API server: about cluster files, and in tests of plugins.
+# For decisions without an API server: about cluster files, and in tests of plugins.
 NEWEST_RULES = rules_of(NEWEST_MINOR)
 
 
