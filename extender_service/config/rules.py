@@ -218,7 +218,7 @@ class Rules:
     # NodeVolumeLimits rejects a node without the CSI driver of one of the pod's volumes (KEP-5030).
     missing_drivers_reject: bool = _behind("VolumeLimitScaling")
     # NodeVolumeLimits rejects so only where the CSIDriver has preventPodSchedulingIfMissing.
-    drivers_ask_for_that: bool = _since(36)
+    missing_driver_rejection_is_opt_in: bool = _since(36)
     # PodTopologySpread counts each constraint on its own, also where several have the same topology key.
     spread_counted_apart: bool = _since(33)
     # NodeResourcesFit rejects a request above the allocatable amount as UnschedulableAndUnresolvable (k/k#131345).
@@ -237,7 +237,7 @@ class Rules:
     # A victim whose binding waits in Permit or PreBind is sent back to the queue, not deleted or rejected.
     victims_sent_back: bool = _since(36)
     # A preemptor whose last victim was sent back to the queue is tried at once: no pod's deletion would wake it.
-    preemptors_of_sent_back_tried: bool = _since(37)
+    retries_preemptor_of_requeued_victim: bool = _since(37)
 
     # Victims are in the order of their importance, also where budgets are violated.
     victims_by_importance: bool = _since(32)
@@ -277,11 +277,11 @@ class Rules:
     # Deleting a pod that is being bound frees its place on the node at once, and wakes other pods.
     deletion_frees_place: bool = _since(35)
     # A nominated pod that is bound, here or by another scheduler, frees no room for others; one that is deleted does.
-    binding_ends_no_nomination: bool = _since(35)
+    bound_nominees_free_no_room: bool = _since(35)
     # A failed attempt clears the pod's nominatedNodeName also where no PostFilter plugin runs.
     failure_takes_nomination_back: bool = _since(35)
     # If a pod was deleted during its attempt, and recreated under its name, its failure has no event.
-    failures_of_remade_pods_unreported: bool = _since(36)
+    no_failure_event_for_recreated_pod: bool = _since(36)
 
     # Metrics.
 

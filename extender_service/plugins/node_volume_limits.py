@@ -101,7 +101,7 @@ class NodeVolumeLimits(PreFilter, Filter):
         self._limits = _driver_limits if of_drivers else _limits
         self._portworx_migrated = handle.rules.portworx_migrated
         self._missing_drivers_reject = handle.rules.missing_drivers_reject
-        self._every_driver = not handle.rules.drivers_ask_for_that
+        self._every_driver = not handle.rules.missing_driver_rejection_is_opt_in
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
         """Skip Filter for pods without volumes that could count."""

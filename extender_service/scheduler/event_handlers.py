@@ -256,7 +256,7 @@ class _Pods:
         if pod is None:
             return False
         self._queue.delete(pod)
-        if is_bound and self._rules.binding_ends_no_nomination:
+        if is_bound and self._rules.bound_nominees_free_no_room:
             return True
         if self._rules.deletion_frees_place:
             if not self._free_place(pod):

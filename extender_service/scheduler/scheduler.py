@@ -391,7 +391,7 @@ class Scheduler:
         if latest is None or pod_uid(latest) != pod_uid(pod):  # it is gone, perhaps made again, or on a node after all
             self._queue.done(pod_uid(pod))
             self._queue.nominator.remove(pod)
-            if latest is not None and self._rules.failures_of_remade_pods_unreported:
+            if latest is not None and self._rules.no_failure_event_for_recreated_pod:
                 return
         else:
             info.pod = latest

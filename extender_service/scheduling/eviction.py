@@ -140,7 +140,7 @@ class Evictions:
             self._preemptions.end(uid, running)
         for write in taken_back:
             write.result()
-        if is_sent_back and self._rules.preemptors_of_sent_back_tried:
+        if is_sent_back and self._rules.retries_preemptor_of_requeued_victim:
             await self._end_of_binding(profile, last)
             return True
         return is_event_over
