@@ -1,1 +1,1 @@
-"""kube-scheduler's decision making, served over the scheduler-extender HTTP API."""
+"""kube-scheduler's scheduling decisions in Python: as an extender over HTTP, and as a whole scheduler."""

@@ -1,1 +1,1 @@
-"""What the scheduler knows of the cluster, as columns of node and pod facts."""
+"""The state of the cluster that both programs decide on, as columns of node and pod facts."""

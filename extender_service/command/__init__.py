@@ -1,1 +1,1 @@
-"""The command line: its options, and the start of the service with them."""
+"""The command line: its options, and the start of `serve` and `schedule` with them."""

@@ -1,1 +1,1 @@
-"""KubeSchedulerConfiguration v1: types, defaults, validation, loading and printing."""
+"""KubeSchedulerConfiguration v1: types, defaults, checks, loading and printing; feature gates; rules by release."""

@@ -1,1 +1,1 @@
-"""The in-tree plugins, one module each."""
+"""The in-tree plugins: a module or package for each, or for several that are alike. What they share is in `shared/`."""

@@ -1,1 +1,1 @@
-"""The HTTP server: uvicorn within limits, over TLS, and the way out."""
+"""The HTTP server: uvicorn with limits on its callers, TLS, and a shutdown that loses no call."""

@@ -1,1 +1,1 @@
-"""Where the objects of the cluster come from: an API server, or a file."""
+"""Where the objects of the cluster come from: an API server, a file, or objects in memory."""
