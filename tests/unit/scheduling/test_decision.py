@@ -1,4 +1,4 @@
-"""Nodes with nominated pods are judged with and without them."""
+"""Decisions about nodes with nominated pods: these are judged with and without them."""
 
 from typing import Any
 
