@@ -29,10 +29,12 @@ class Decision:
     - `pre_filter`: what PreFilter said
     - `verdicts`: one for each node of the view
     - `feasible`: the positions in the view of the nodes that pass
-    - `scores`: of the feasible nodes, in their order; None where no score was needed
+    - `scores`: of the feasible nodes, in their order; None where no score was needed. The decisions of a run of pods
+      alike may share one object, which changes in place with each later pod
+    - `totals`: the sums of the weighted `scores`, in the same order, which change with them
     - `chosen`: the position that `choose` returned, None before
     - `is_ahead`: the decision was made before a caller asked for it
-    - `repeats`: the decision about a pod alike that this one follows from; what plugins said is the same
+    - `repeats`: the earlier decision whose verdicts and `scores` this one shares, None for other decisions
     - `is_final`: the pod is refused for a field of its own, and no change of the cluster can help
     """
 
@@ -62,7 +64,10 @@ class Decision:
 
     @property
     def best(self) -> NDArray[np.intp]:
-        """The positions of the feasible nodes with the highest total; all feasible ones where no score was needed."""
+        """The positions of the feasible nodes with the highest total; all feasible ones where no score was needed.
+
+        They stay the same when the scores change for a later pod.
+        """
         if self._best is None:
             self._best = self.feasible if self.totals is None else best_of(self.feasible, self.totals)
         return self._best

@@ -149,6 +149,18 @@ def test_the_next_of_two_pods_alike_is_not_decided_about_from_the_beginning() ->
     assert loop.repeated == 9
 
 
+def test_a_decision_that_repeats_another_shares_its_verdicts_and_scores() -> None:
+    loop = Loop()
+    decisions = []
+    for number in range(3):
+        decision = loop.decide(replica(number))
+        loop.engine.place(decision.question.pod, decision.question.nodes.view.name_at(decision.choose()), decision)
+        decisions.append(decision)
+    first = decisions[0]
+    assert [decision.repeats for decision in decisions] == [None, first, first]
+    assert all(decision.verdicts is first.verdicts and decision.scores is first.scores for decision in decisions)
+
+
 def test_a_cluster_that_fills_up_is_filled_as_before() -> None:
     loop = Loop(nodes=6)
     placed = 0
