@@ -80,8 +80,8 @@ class Again(NamedTuple):
     passed: frozenset[str]
 
 
-# Forgets the verdicts on nodes that are not looked at.
-Search = Callable[[Profile, Verdicts, PreFilterOutcome], None]
+# Forgets the verdicts on nodes beyond percentageOfNodesToScore.
+SampleNodes = Callable[[Profile, Verdicts, PreFilterOutcome], None]
 
 
 class Scores:
@@ -199,16 +199,16 @@ def run_filter(
     asked: NDArray[np.bool_],
     found: PreFilterOutcome,
     nominated: Nominated = (),
-    search: Search | None = None,
+    sample_nodes: SampleNodes | None = None,
 ) -> Verdicts:
     """Run Filter on the asked nodes, each plugin once, until no node is left.
 
-    A `search` leaves some of the verdicts. Raises CycleError if a plugin fails on a node that is left, as opposed to
-    rejecting it.
+    `sample_nodes` forgets the verdicts on nodes beyond percentageOfNodesToScore. Raises CycleError if a plugin fails on
+    a node that is left, as opposed to rejecting it.
     """
     verdicts = filter_nodes(profile, state, pod, nodes, asked, found, nominated)
-    if search is not None and found.rejection is None:
-        search(profile, verdicts, found)
+    if sample_nodes is not None and found.rejection is None:
+        sample_nodes(profile, verdicts, found)
     error = verdicts.first_error()
     if error is not None:
         raise CycleError(f'running "{error.plugin}" filter plugin: {error.message}')

@@ -117,8 +117,9 @@ class SchedulingCycle:
             else:
                 if len(decision.feasible):
                     return decision
-        search = None if sampling is None else partial(sampling.narrow, judged=nominated)
-        return self._decide(Question(pod, engine.nodes.all(), deadline, refuses_unsupported=True, search=search))
+        sample_nodes = None if sampling is None else partial(sampling.narrow, judged=nominated)
+        nodes = engine.nodes.all()
+        return self._decide(Question(pod, nodes, deadline, refuses_unsupported=True, sample_nodes=sample_nodes))
 
     def _decide(self, question: Question) -> Decision:
         decision = self._engine.decide(question)

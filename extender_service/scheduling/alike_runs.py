@@ -410,7 +410,7 @@ class AlikeRuns:
 def _is_about_all(question: Question) -> bool:
     """Return whether a question is about all nodes, as kube-scheduler's own is."""
     nodes = question.nodes
-    is_plain = question.must_score and question.search is None and not question.is_nominated
+    is_plain = question.must_score and question.sample_nodes is None and not question.is_nominated
     return is_plain and isinstance(nodes, AllNodes) and nodes.are_all
 
 

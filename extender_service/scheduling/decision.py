@@ -123,7 +123,7 @@ def decide(
     found = run_pre_filter(profile, state, pod, asks_all=question.chosen_elsewhere)
     if question.is_nominated and found.rejection is None:
         found = PreFilterOutcome(None, None, [])
-    verdicts = run_filter(profile, state, pod, nodes, question.nodes.asked, found, nominated, question.search)
+    verdicts = run_filter(profile, state, pod, nodes, question.nodes.asked, found, nominated, question.sample_nodes)
     feasible = verdicts.passing.nonzero()[0]
     if not question.must_score or len(feasible) < 2 or not profile.score:
         return Decision(profile, question, state, found, verdicts, feasible)

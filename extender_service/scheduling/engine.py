@@ -92,7 +92,7 @@ class Engine:
         if refusal is not None:
             return refuse(profile, question, refusal)
         nominated = self._nominated(question)
-        decision = None if question.search is not None else self.ahead.take(profile, question, nominated)
+        decision = None if question.sample_nodes is not None else self.ahead.take(profile, question, nominated)
         return self.runs.decide(profile, question, nominated) if decision is None else decision
 
     def judge(self, question: Question) -> Decision:
@@ -191,7 +191,7 @@ class Engine:
             raise
         if runs.current is not None:
             runs.placed(decision, placement)
-        if decision is not None and not decision.question.chosen_elsewhere and decision.question.search is None:
+        if decision is not None and not decision.question.chosen_elsewhere and decision.question.sample_nodes is None:
             self._last_placed = decision
         return placement
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from extender_service.framework.guard import CycleError, OutOfTimeError
 from extender_service.framework.queueing_hints import EXTENDER
-from extender_service.framework.runtime import Search
+from extender_service.framework.runtime import SampleNodes
 from extender_service.kube.types.core import Pod, pod_name
 from extender_service.scheduler.attempt_metrics import AttemptMetrics
 from extender_service.scheduler.extenders.extender_client import ExtenderError
@@ -81,8 +81,8 @@ class ExtendedSearch:
                 judged = nominated
             if not judged and nominated in self._statuses:
                 judged = nominated
-        search = None if self._sampling is None else partial(self._sampling.narrow, judged=judged)
-        decision = self._decide(self._engine.nodes.all(), search)
+        sample_nodes = None if self._sampling is None else partial(self._sampling.narrow, judged=judged)
+        decision = self._decide(self._engine.nodes.all(), sample_nodes)
         names = _feasible(decision)
         with self._limit.left_out():
             left = await self._extenders.filter(self._pod, names, self._statuses)
@@ -145,7 +145,9 @@ class ExtendedSearch:
         none: NDArray[np.intp] = feasible[:0]
         return self._engine.narrowed(decision, none, must_score=False)
 
-    def _decide(self, nodes: AskedNodes, search: Search | None = None, *, is_nominated: bool = False) -> Decision:
+    def _decide(
+        self, nodes: AskedNodes, sample_nodes: SampleNodes | None = None, *, is_nominated: bool = False
+    ) -> Decision:
         self._version = self._engine.cluster.version
         question = Question(
             self._pod,
@@ -153,7 +155,7 @@ class ExtendedSearch:
             self._limit.deadline,
             must_score=False,
             refuses_unsupported=True,
-            search=search,
+            sample_nodes=sample_nodes,
             is_nominated=is_nominated,
         )
         decision = self._engine.decide(question)
