@@ -4,12 +4,12 @@ The filter call answers at once. Then, in the background, the pod is nominated, 
 lower priority lose their nominations for the node. The end of the victims wakes the pod in kube-scheduler's queue, and
 kube-scheduler asks about the nominated node first.
 
-                      ┌─ nominated ─▶ victims evicted ─▶ victims gone ─┐
-    filter refuses ─▶ room                                             ├─▶ asked about again: placed, or other room
-                      └─ a write failed: kube-scheduler asks again ────┘
+                         ┌─ nominated ─▶ victims evicted ─▶ victims gone ─┐
+    filter refuses ─▶ pending                                             ├─▶ asked again: placed, or preempts again
+                         └─ a write failed: kube-scheduler asks again ────┘
 
 The nomination is written first: without it, a service that restarts in between would choose more victims. As long as
-room is on its way, the pod gets no more victims, whatever its status says: kube-scheduler takes a nomination back after
+victims are about to go, the pod gets no others, whatever its status says: kube-scheduler takes a nomination back after
 an error, and from 1.35 on after each failure unless it has a PostFilter plugin (schedulingAlgorithm in
 schedule_one.go). It is not written again then: after each write, kube-scheduler would ask, and take it back again.
 """
@@ -46,12 +46,12 @@ log = logging.getLogger(__name__)
 
 # After a failure, a pod preempts no others for so long: podInitialBackoffSeconds.
 _PAUSE_SECONDS = 1.0
-# With fewer rooms, it is not worthwhile to look for those of placed pods.
-_FEW_ROOMS = 64
+# With fewer pending preemptions, it is not worthwhile to look for those of placed pods.
+_FEW_PENDING = 64
 
 
 class _GoneError(CycleError):
-    """The pod that others were to make room for is gone, as happens."""
+    """The pod that was to preempt others is gone, as happens."""
 
 
 class PreemptorApi(PodApi, Protocol):
@@ -71,10 +71,10 @@ class PreemptionWork(NamedTuple):
 
 
 @dataclass
-class RoomBeingMade:
-    """Room that is made for a pod: `task` ends when the API server has answered, which was `answered_at`.
+class PendingPreemption:
+    """A pod nominated for a node, and its victims; `task` ends when the API server has answered, at `answered_at`.
 
-    `is_lost`: another pod has taken it, while `task` was under way.
+    `is_lost`: a pod of higher priority has taken the nomination, while `task` was under way.
     """
 
     node_name: str
@@ -85,7 +85,7 @@ class RoomBeingMade:
 
 
 class OwnPreemption:
-    """Makes room for pods that fit nowhere. Keeps the room of each pod by its UID until the pod is bound or gone."""
+    """Preempts for pods that fit nowhere. A preemption is pending, by the pod's UID, until the pod is bound or gone."""
 
     def __init__(
         self, engine: Engine, lag: WatchLag, refused: RefusedPods, work: PreemptionWork, *, clock: Clock
@@ -96,21 +96,21 @@ class OwnPreemption:
         self._refused = refused
         self._clock = clock
         self._api, self._writes, self._evictions, self._metrics = work
-        self._rooms: dict[str, RoomBeingMade] = {}
-        self._many_rooms = _FEW_ROOMS
+        self._pending: dict[str, PendingPreemption] = {}
+        self._many_pending = _FEW_PENDING
         self._failed_at: dict[str, float] = {}
         self._taking_back: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def as_nominated(self, pod: Pod) -> Pod:
-        """Return the pod as it will be once it is nominated, if room is being made for it."""
-        room = self._rooms.get(pod_uid(pod))
-        if room is None or pod.status.nominated_node_name == room.node_name:
+        """Return the pod as it will be once it is nominated, if its preemption is pending."""
+        pending = self._pending.get(pod_uid(pod))
+        if pending is None or pod.status.nominated_node_name == pending.node_name:
             return pod
-        return structs.replace(pod, status=structs.replace(pod.status, nominated_node_name=room.node_name))
+        return structs.replace(pod, status=structs.replace(pod.status, nominated_node_name=pending.node_name))
 
-    def make_room(self, decision: Decision, asked_as: Pod) -> None:
-        """Run PostFilter for a pod that was refused on all nodes of a call, and begin to make the room that it found.
+    def preempt(self, decision: Decision, asked_as: Pod) -> None:
+        """Run PostFilter for a pod that was refused on all nodes of a call, and begin to evict the victims found.
 
         `asked_as` is the pod as the caller sent it, without a nomination that it may not know of yet. If another call
         follows about more nodes, nothing happens.
@@ -119,21 +119,21 @@ class OwnPreemption:
         if not decision.profile.post_filter or self._is_about_nominated_node(asked_as, decision):
             return
         uid = pod_uid(pod)
-        room = self._rooms.get(uid)
-        if room is not None and not room.task.done():
+        pending = self._pending.get(uid)
+        if pending is not None and not pending.task.done():
             return
-        if self._has_just_failed(uid) or self._is_coming(room, pod, decision) or self._is_behind(pod, decision):
+        if self._has_just_failed(uid) or self._awaits_victims(pending, pod, decision) or self._is_behind(pod, decision):
             log.info("a pod preempts no others while room may be coming", extra={"pod": pod_name(pod)})
             self._refused.note_withheld(pod)
         elif self._is_ours(pod, uid):
             self._run_post_filter(pod, uid, decision)
 
     def give_up(self) -> None:
-        """Cancel what is under way, and forget all rooms: another pair decides about these pods."""
+        """Cancel what is under way, and forget what is pending: another pair decides about these pods."""
         for task in self._tasks:
             task.cancel()
-        for uid in list(self._rooms):
-            self._end_room(uid)
+        for uid in list(self._pending):
+            self._forget(uid)
 
     async def close(self, grace_seconds: float) -> None:
         """Wait until what is under way has ended; after so many seconds, cancel it."""
@@ -159,14 +159,14 @@ class OwnPreemption:
         at once."""
         return self._clock() < self._failed_at.get(uid, -math.inf) + _PAUSE_SECONDS
 
-    def _is_coming(self, room: RoomBeingMade | None, pod: Pod, decision: Decision) -> bool:
+    def _awaits_victims(self, pending: PendingPreemption | None, pod: Pod, decision: Decision) -> bool:
         """Return whether victims are about to go from their node, as far as the watch has shown."""
-        if room is None or _is_hopeless(pod, decision):
+        if pending is None or _is_hopeless(pod, decision):
             return False
         # The watch may still have to show that they are being deleted. One that stays is no reason to wait longer: a
         # backup of etcd may have brought it back.
-        are_all_marked = self._clock() > room.answered_at + REMEMBERED_SECONDS
-        slots = (self._cluster.slot_on(victim.uid, room.node_name) for victim in room.victims)
+        are_all_marked = self._clock() > pending.answered_at + REMEMBERED_SECONDS
+        slots = (self._cluster.slot_on(victim.uid, pending.node_name) for victim in pending.victims)
         return any(
             slot is not None and (not are_all_marked or bool(self._cluster.pods.terminating[slot])) for slot in slots
         )
@@ -203,12 +203,12 @@ class OwnPreemption:
             nodes = self._engine.nodes.named_once(question.nodes.names)
             question = Question(pod, nodes, question.deadline, refuses_unsupported=question.refuses_unsupported)
             decision = self._engine.judge(question)
-        return self._engine.make_room(question, decision)
+        return self._engine.post_filter(question, decision)
 
     def _begin(self, pod: Pod, uid: str, profile: Profile, result: PostFilterResult) -> None:
-        """Begin to make room: the pod counts as nominated from now on."""
+        """Begin a preemption: the pod counts as nominated from now on."""
         slot = self._cluster.pending_slot(uid)
-        assert slot is not None, "only a pod that the watch shows as pending gets room"
+        assert slot is not None, "only a pod that the watch shows as pending may preempt"
         node_name = result.node_name
         victims = [victim_in(self._cluster, slot) for slot in result.victims]
         if not victims and pod.status.nominated_node_name == node_name:
@@ -217,7 +217,7 @@ class OwnPreemption:
         self._forget_placed()
         self._cluster.nominations.nominate_ahead(pod, uid, slot, node_name)
         task = self._start(self._carry_out(pod, uid, profile, node_name, victims))
-        self._rooms[uid] = RoomBeingMade(node_name, victims, task)
+        self._pending[uid] = PendingPreemption(node_name, victims, task)
 
     async def _carry_out(self, pod: Pod, uid: str, profile: Profile, node_name: str, chosen: Sequence[Victim]) -> None:
         """Nominate the pod, then evict its victims, then take back other nominations. If that fails, kube-scheduler is
@@ -232,15 +232,15 @@ class OwnPreemption:
             self._note_victims(uid, victims)
             lower = self._lower_nominated(pod, uid, node_name)
             for other in lower:
-                self._lose_room(pod_uid(other))
+                self._lose_nomination(pod_uid(other))
             if victims or pod.status.nominated_node_name != node_name:
                 await self._nominate(pod, node_name)
-            await self._evictions.make_room(
+            await self._evictions.evict(
                 profile,
                 pod,
                 node_name,
                 self._evictions.to_evict(victims),
-                lambda: [other for other in lower if self._has_no_other_room(other)],
+                lambda: [other for other in lower if self._has_no_other_nomination(other)],
             )
             ended("success")
             self._note_answer(uid)
@@ -290,7 +290,7 @@ class OwnPreemption:
         """Take back a nomination that helps no more."""
         try:
             await self._require_as_asked(pod)
-            self._end_room(uid)
+            self._forget(uid)
             await self._nominate(pod, "")
         except (KubeError, CycleError) as error:
             log.info("a nomination stands", extra={"pod": pod_name(pod), "error": str(error)})
@@ -315,11 +315,11 @@ class OwnPreemption:
             if each.priority < pod.spec.priority and each.uid != uid and each.scheduler_name in names
         ]
 
-    def _has_no_other_room(self, other: Pod) -> bool:
-        """Return whether a pod that lost its room has got no other since, here or on another node, and still waits."""
+    def _has_no_other_nomination(self, other: Pod) -> bool:
+        """Return whether a pod that lost its nomination has got no other since, for this or another node, and waits."""
         uid, lost = pod_uid(other), other.status.nominated_node_name
-        slot, room = self._cluster.pending_slot(uid), self._rooms.get(uid)
-        if slot is None or (room is not None and not room.is_lost):
+        slot, pending = self._cluster.pending_slot(uid), self._pending.get(uid)
+        if slot is None or (pending is not None and not pending.is_lost):
             return False
         return self._cluster.pods[slot].nominated_node_name in ("", lost)
 
@@ -329,28 +329,28 @@ class OwnPreemption:
         return Pod(metadata=metadata, status=PodStatus(nominated_node_name=node_name))
 
     def _forget_placed(self) -> None:
-        """Forget the rooms of pods that are on a node or gone, so that hardly more are kept than pods wait.
+        """Forget the preemptions of pods that are on a node or gone, so that hardly more are kept than pods wait.
 
         All are looked at only when they have doubled: in a burst, each pod that begins would look at all the others.
         """
-        if len(self._rooms) < self._many_rooms:
+        if len(self._pending) < self._many_pending:
             return
-        for uid in [uid for uid in self._rooms if self._cluster.pending_slot(uid) is None]:
-            self._end_room(uid)
-        self._many_rooms = max(2 * len(self._rooms), _FEW_ROOMS)
+        for uid in [uid for uid in self._pending if self._cluster.pending_slot(uid) is None]:
+            self._forget(uid)
+        self._many_pending = max(2 * len(self._pending), _FEW_PENDING)
 
-    def _lose_room(self, uid: str) -> None:
+    def _lose_nomination(self, uid: str) -> None:
         """Take back a nomination; as long as victims are being evicted, the pod still may choose no others."""
-        room = self._rooms.get(uid)
-        if room is None or room.task.done():
-            self._end_room(uid)
+        pending = self._pending.get(uid)
+        if pending is None or pending.task.done():
+            self._forget(uid)
         else:
-            room.is_lost = True
+            pending.is_lost = True
             self._withdraw(uid)
 
-    def _end_room(self, uid: str) -> None:
-        """Forget the room of a pod: of its nomination, what the watch shows counts."""
-        if self._rooms.pop(uid, None) is not None:
+    def _forget(self, uid: str) -> None:
+        """Forget the preemption of a pod: of its nomination, what the watch shows counts."""
+        if self._pending.pop(uid, None) is not None:
             self._withdraw(uid)
 
     def _withdraw(self, uid: str) -> None:
@@ -358,31 +358,31 @@ class OwnPreemption:
         self._cluster.nominations.withdraw(uid, "" if known is None else known.nominated_node_name)
 
     def _note_victims(self, uid: str, victims: Sequence[Victim]) -> None:
-        """Note the victims that are to be evicted for the room that the current task makes."""
+        """Note the victims that the current task is to evict."""
         if victims:
             self._metrics.preempted(len(victims))
-        room = self._room_of_task(uid)
-        if room is not None:
-            room.victims = victims
+        pending = self._pending_of_task(uid)
+        if pending is not None:
+            pending.victims = victims
 
     def _note_answer(self, uid: str) -> None:
-        """Note when the API server had answered about the room that the current task makes."""
-        room = self._room_of_task(uid)
-        if room is not None:
-            room.answered_at = self._clock()
+        """Note when the API server had answered about the preemption that the current task carries out."""
+        pending = self._pending_of_task(uid)
+        if pending is not None:
+            pending.answered_at = self._clock()
 
     def _note_failure(self, uid: str) -> None:
-        """Forget the room that the current task makes; there may be a later one of the pod."""
+        """Forget the preemption that the current task carries out; there may be a later one of the pod."""
         now = self._clock()
         self._failed_at = {other: at for other, at in self._failed_at.items() if now < at + _PAUSE_SECONDS}
         self._failed_at[uid] = now
-        if self._room_of_task(uid) is not None:
-            self._end_room(uid)
+        if self._pending_of_task(uid) is not None:
+            self._forget(uid)
 
-    def _room_of_task(self, uid: str) -> RoomBeingMade | None:
-        """Return the room of a pod if the current task makes it."""
-        room = self._rooms.get(uid)
-        return room if room is not None and room.task is asyncio.current_task() else None
+    def _pending_of_task(self, uid: str) -> PendingPreemption | None:
+        """Return the preemption of a pod if the current task carries it out."""
+        pending = self._pending.get(uid)
+        return pending if pending is not None and pending.task is asyncio.current_task() else None
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -392,7 +392,7 @@ class OwnPreemption:
 
 
 def _is_hopeless(pod: Pod, decision: Decision) -> bool:
-    """Return whether no room on the pod's nominated node helps: then the pod may preempt elsewhere."""
+    """Return whether no eviction on the pod's nominated node helps: then the pod may preempt elsewhere."""
     verdicts = decision.verdicts
     position = verdicts.view.position_of(pod.status.nominated_node_name)
     return position >= 0 and bool(verdicts.rejected_with(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)[position])

@@ -28,7 +28,7 @@ from extender_service.scheduling.question import Question
 
 
 class Preemption(msgspec.Struct, frozen=True):
-    """Room that is to be made for a pod: `failure` is what its attempt ends with once the victims are deleted.
+    """Victims to evict for a pod: `failure` is what its attempt ends with once they are deleted.
 
     `fit_error` is what the attempt ends with if a deletion fails, with the reason of that added.
     """
@@ -64,7 +64,7 @@ class SchedulingCycle:
         return self._extenders.are_interested(pod)
 
     async def attempt(self, pod: Pod) -> Outcome:
-        """Find a node for a pod: reserve one, with Permit run, or return room to make for it, or the failure.
+        """Find a node for a pod: reserve one, with Permit run, or return the pods to preempt for it, or the failure.
 
         Awaits nothing but extenders: where none is asked, this ends at once.
         """
@@ -76,7 +76,7 @@ class SchedulingCycle:
                 return await self._attempt_with_extenders(pod)
             decision = self.decide(pod)
             if not len(decision.feasible):
-                return await self._make_room(decision)
+                return await self._post_filter(decision)
             return self._place(decision, decision.question.nodes.view.name_at(decision.choose()))
         except (CycleError, QuantityError, ExtenderError) as error:
             return Failure.of(error)
@@ -88,7 +88,7 @@ class SchedulingCycle:
         found = await ExtendedSearch(engine, extenders, self._sampling, self._metrics, limit, pod).run()
         if found.node_name:
             return self._place(found.decision, found.node_name)
-        return await self._make_room(found.decision, {EXTENDER} if found.has_removed else ())
+        return await self._post_filter(found.decision, {EXTENDER} if found.has_removed else ())
 
     def _place(self, decision: Decision, node_name: str) -> Placement:
         placement = self._engine.place(decision.question.pod, node_name, decision)
@@ -126,14 +126,14 @@ class SchedulingCycle:
         self._metrics.judged(decision)
         return decision
 
-    async def _make_room(self, decision: Decision, also_blamed: Collection[str] = ()) -> Preemption | Failure:
+    async def _post_filter(self, decision: Decision, also_blamed: Collection[str] = ()) -> Preemption | Failure:
         """Run PostFilter, and return what follows. `also_blamed` rejected the pod besides the plugins that did."""
         engine, pod = self._engine, decision.question.pod
         if not decision.profile.post_filter:
             nomination = "" if engine.cluster.rules.failure_takes_nomination_back else None
             return Failure.unfit(self._fit_error(decision, also_blamed), nomination)
         try:
-            result = engine.make_room(decision.question, decision)
+            result = engine.post_filter(decision.question, decision)
         except OutOfTimeError as error:
             # The next attempt would take as long: the pod waits for events, as after an error of a PostFilter plugin.
             result = PostFilterResult(Status(Code.ERROR, (f"preemption: {error}",)))

@@ -3,7 +3,7 @@
                             ┌──────────── fails: condition, event, back to the queue ◀───────────┐
                             │                     ▲                                              │
     queue ──pop──▶ attempt ─┤                     │ victims' deletions are answered              │
-                            ├─ preempts: nominated at once ──▶ make room (background)            │
+                            ├─ preempts: nominated at once ──▶ evict victims (background)        │
                             └─ placed: reserved, permitted ──▶ bind (background) ────────────────┤
                                                                                                  ▼
                                                                                    bound: event, done
@@ -181,7 +181,7 @@ class Scheduler:
                     self._preempt_in_background(info, pod, profile, preemption)
                 else:
                     self._queue.hold(pod, preemption.node_name)
-                    self._start(self._make_room(info, pod, profile, preemption, cycle))
+                    self._start(self._evict_while_held(info, pod, profile, preemption, cycle))
             case Failure() as failure:
                 self._fail(info, pod, failure)
 
@@ -311,7 +311,7 @@ class Scheduler:
         # Only now, and without itself: the room that a rejected pod leaves does not help it.
         self._queue.move_all_to_active_or_backoff(self._room_freed, left, None, lambda other: pod_uid(other) != uid)
 
-    async def _make_room(
+    async def _evict_while_held(
         self, info: QueuedPodInfo, pod: Pod, profile: Profile, preemption: Preemption, cycle: int
     ) -> None:
         """Delete the victims. Until that is answered, the pod is in flight and held: no second attempt preempts more.
@@ -322,9 +322,7 @@ class Scheduler:
         node_name, failure = preemption.node_name, preemption.failure
         victims = self._evictions.to_evict(preemption.victims)
         try:
-            await self._evictions.make_room(
-                profile, pod, node_name, victims, lambda: self._lower_nominated(pod, node_name)
-            )
+            await self._evictions.evict(profile, pod, node_name, victims, lambda: self._lower_nominated(pod, node_name))
         except Exception as error:
             log.exception("preemption failed", extra={"pod": pod_name(pod), "node": node_name})
             self._queue.nominator.remove(pod)
@@ -349,16 +347,16 @@ class Scheduler:
         victims = self._evictions.to_evict(preemption.victims)
         if victims:
             running = self._evictions.begin(pod)
-            self._start(self._evict(running, pod, profile, preemption.node_name, victims))
+            self._start(self._evict_in_background(running, pod, profile, preemption.node_name, victims))
         self._fail(info, pod, preemption.failure)
 
-    async def _evict(
+    async def _evict_in_background(
         self, running: RunningPreemption, pod: Pod, profile: Profile, node_name: str, victims: Sequence[Victim]
     ) -> None:
         """Evict the victims for a pod. If that fails, the pod is tried again at once: no event might wake it."""
         lower, ended = self._lower_nominated(pod, node_name), self._metrics.preempting()
         try:
-            is_due = await self._evictions.make_room_meanwhile(running, profile, pod, node_name, victims, lower)
+            is_due = await self._evictions.evict_in_background(running, profile, pod, node_name, victims, lower)
         except Exception:
             log.exception("preemption failed", extra={"pod": pod_name(pod), "node": node_name})
             ended("error")

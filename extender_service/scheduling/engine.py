@@ -127,7 +127,7 @@ class Engine:
         """
         return narrowed(decision, feasible, must_score=must_score)
 
-    def make_room(self, question: Question, decision: Decision) -> PostFilterResult:
+    def post_filter(self, question: Question, decision: Decision) -> PostFilterResult:
         """Run PostFilter for a pod that fits on no node of the cluster. Raises CycleError."""
         nominated = self._nominated(question)
         return run_post_filter(decision.profile, decision.state, question.pod, decision.verdicts, nominated)

@@ -88,7 +88,7 @@ class Evictions:
             return victims
         return [victim for victim in victims if not victim.terminating]
 
-    async def make_room(
+    async def evict(
         self,
         profile: Profile,
         preemptor: Pod,
@@ -101,14 +101,14 @@ class Evictions:
 
         Raises KubeError if a victim could not be deleted; others may be.
         """
-        await _all(self._evict(profile, preemptor, node_name, victim) for victim in victims)
+        await _all(self._evict_victim(profile, preemptor, node_name, victim) for victim in victims)
         self._take_back(nominated())
 
     def begin(self, preemptor: Pod) -> RunningPreemption:
-        """Keep a pod out of the queue until `make_room_meanwhile` has ended."""
+        """Keep a pod out of the queue until `evict_in_background` has ended."""
         return self._preemptions.begin(pod_uid(preemptor))
 
-    async def make_room_meanwhile(
+    async def evict_in_background(
         self,
         running: RunningPreemption,
         profile: Profile,
@@ -128,14 +128,14 @@ class Evictions:
         try:
             if taken_back:
                 await asyncio.wait(taken_back)
-            await _all(self._evict(profile, preemptor, node_name, victim) for victim in others)
+            await _all(self._evict_victim(profile, preemptor, node_name, victim) for victim in others)
             # Its deletion came while PreEnqueue kept the preemptor out: kube-scheduler would leave it there.
             is_event_over = self._engine.cluster.pod(last.uid) is None
             if self._rules.preemptors_wait_for_last_victim:
                 running.last_victim = (last.namespace, last.name)
             else:
                 self._preemptions.end(uid, running)
-            is_sent_back = await self._evict(profile, preemptor, node_name, last)
+            is_sent_back = await self._evict_victim(profile, preemptor, node_name, last)
         finally:
             self._preemptions.end(uid, running)
         for write in taken_back:
@@ -165,7 +165,7 @@ class Evictions:
             if pod.status.nominated_node_name or pod_uid(pod) in self._writes
         ]
 
-    async def _evict(self, profile: Profile, preemptor: Pod, node_name: str, victim: Victim) -> bool:
+    async def _evict_victim(self, profile: Profile, preemptor: Pod, node_name: str, victim: Victim) -> bool:
         """Evict a victim; returns whether it was sent back to the queue."""
         is_sent_back = is_rejected = False
         if self._rules.victims_sent_back:

@@ -60,7 +60,7 @@ class FilterVerb:
     """Answers which nodes pass, or which node was chosen, if the policy chooses one.
 
     If the cluster is a file, it does not change by itself: `second_look` is None, and no pod is expected or noted in
-    `refused`. Set `preemption` to make room for pods that fit nowhere; otherwise kube-scheduler does.
+    `refused`. Set `preemption` to preempt for pods that fit nowhere; otherwise kube-scheduler does.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class FilterVerb:
             outcome = _all_passing(decision)
             self._note(uid, decision)
             if self.preemption is not None and not hung_up():
-                self.preemption.make_room(decision, pod)
+                self.preemption.preempt(decision, pod)
         outcome.grounds = grounds(decision)
         outcome.looked_again = looked_again
         outcome.ahead = decision.is_ahead

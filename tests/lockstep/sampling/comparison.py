@@ -95,7 +95,7 @@ class _World:
                 answer |= {"feasible": len(decision.feasible), "evaluated": looked_at}
                 best = decision.question.nodes.view.names_at(decision.best)
             else:
-                self.engine.make_room(decision.question, decision)  # it may give the nominated node a verdict
+                self.engine.post_filter(decision.question, decision)  # it may give the nominated node a verdict
                 answer["error"] = fit_error_of(decision, self.cluster.node_count).message
         candidates = sorted({name for observer in self.observers for name in observer.candidates})
         if candidates:

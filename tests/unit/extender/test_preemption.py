@@ -571,7 +571,7 @@ async def test_an_expected_victim_whose_place_ends_meanwhile_is_left_alone() -> 
 
 
 @in_event_loop
-async def test_hardly_more_rooms_are_kept_than_pods_wait() -> None:
+async def test_hardly_more_preemptions_are_kept_than_pods_wait() -> None:
     world, most = PreemptingWorld(), 0
     preemption = world.extender.filter.preemption
     assert preemption is not None
@@ -581,5 +581,5 @@ async def test_hardly_more_rooms_are_kept_than_pods_wait() -> None:
         await world.refuse(pod)
         assert world.api.written[-1] == ("delete", "on-a", None)
         world.cluster.remove_pod(("default", pod.metadata.name))
-        most = max(most, len(preemption._rooms))
+        most = max(most, len(preemption._pending))
     assert most <= 64

@@ -101,7 +101,7 @@ def test_room_is_made_by_naming_the_pods_that_would_have_to_go() -> None:
     question = world.question(priority(2, "urgent"))
     decision = world.engine.decide(question)
     assert len(decision.feasible) == 0
-    made = world.engine.make_room(question, decision)
+    made = world.engine.post_filter(question, decision)
     assert (made.status.code, made.node_name) == (Code.SUCCESS, "b")
     assert [world.cluster.pods[slot].name for slot in made.victims] == ["low"]
     assert (world.cpu_milli("b"), world.cluster.pod_count) == (3000, 2)
@@ -135,7 +135,7 @@ def test_a_question_may_ask_to_refuse_what_no_plugin_judges() -> None:
     refusing = structs.replace(question, refuses_unsupported=True)
     decision = world.engine.decide(refusing)
     assert (len(decision.feasible), decision.is_final) == (0, True)
-    assert world.engine.make_room(refusing, decision).node_name == ""
+    assert world.engine.post_filter(refusing, decision).node_name == ""
     assert not np.any(world.engine.dry_run(refusing).passing)
 
 

@@ -53,7 +53,7 @@ async def test_of_thousands_of_victims_few_are_written_about_at_once() -> None:
     preemptor = whole(make_pod("important"))
     profile = world.engine.profiles.of(preemptor)
     victims = [Victim("default", f"p{number}", f"uid-{number}") for number in range(1000)]
-    storm = asyncio.gather(*(evictions.make_room(profile, preemptor, "a", [victim], list) for victim in victims))
+    storm = asyncio.gather(*(evictions.evict(profile, preemptor, "a", [victim], list) for victim in victims))
     await turns()
     assert api.under_way == MOST_VICTIMS_AT_ONCE
     api.gate.set()
@@ -74,10 +74,10 @@ async def test_victims_whose_deletion_hangs_hold_up_no_preemption_elsewhere(monk
     preemptor = whole(make_pod("important"))
     profile = world.engine.profiles.of(preemptor)
     broken = [Victim("broken", f"b{number}", f"uid-{number}") for number in range(1000)]
-    storm = [asyncio.create_task(evictions.make_room(profile, preemptor, "a", [victim], list)) for victim in broken]
+    storm = [asyncio.create_task(evictions.evict(profile, preemptor, "a", [victim], list)) for victim in broken]
     await turns()
     async with asyncio.timeout(5):
-        await evictions.make_room(profile, preemptor, "b", [Victim("default", "v", "uid-v")], list)
+        await evictions.evict(profile, preemptor, "b", [Victim("default", "v", "uid-v")], list)
     assert api.written == [("patch", "v"), ("delete", "v")]
     assert api.under_way < MOST_VICTIMS_AT_ONCE + write_turns.MOST_HANGING_IN_NAMESPACE
     for task in storm:
@@ -85,7 +85,7 @@ async def test_victims_whose_deletion_hangs_hold_up_no_preemption_elsewhere(monk
     await asyncio.wait(storm)
     api.gate.set()
     async with asyncio.timeout(5):
-        await asyncio.gather(*(evictions.make_room(profile, preemptor, "a", [victim], list) for victim in broken))
+        await asyncio.gather(*(evictions.evict(profile, preemptor, "a", [victim], list) for victim in broken))
     assert len(api.written) == 2 * 1001
 
 

@@ -91,15 +91,15 @@ class VictimsChosen:
 
     def _follow_scheduler(self, who: str, insides: SchedulerInsides) -> None:
         cycle: SchedulingCycle = insides.scheduler._cycle
-        make_room = cycle._make_room
+        post_filter = cycle._post_filter
 
-        async def make_room_and_note(decision: Decision, also_blamed: Collection[str] = ()) -> Preemption | Failure:
-            outcome = await make_room(decision, also_blamed)
+        async def post_filter_and_note(decision: Decision, also_blamed: Collection[str] = ()) -> Preemption | Failure:
+            outcome = await post_filter(decision, also_blamed)
             if isinstance(outcome, Preemption):
                 self._note_choice(who, insides.cluster, decision.question.pod, outcome.node_name, outcome.victims)
             return outcome
 
-        cycle._make_room = make_room_and_note  # type: ignore[method-assign]
+        cycle._post_filter = post_filter_and_note  # type: ignore[method-assign]
         self._follow_evictions(who, insides.scheduler._evictions)
 
     def _follow_service(self, who: str, cluster: Cluster, preemption: OwnPreemption) -> None:
@@ -114,13 +114,13 @@ class VictimsChosen:
         self._follow_evictions(who, preemption._evictions)
 
     def _follow_evictions(self, who: str, evictions: Evictions) -> None:
-        evict = evictions._evict
+        evict = evictions._evict_victim
 
         async def evict_and_note(profile: Profile, preemptor: Pod, node_name: str, victim: Victim) -> bool:
             self._note_eviction(who, preemptor, node_name, victim)
             return await evict(profile, preemptor, node_name, victim)
 
-        evictions._evict = evict_and_note  # type: ignore[method-assign]
+        evictions._evict_victim = evict_and_note  # type: ignore[method-assign]
 
     def _note_choice(
         self, who: str, cluster: Cluster, preemptor: Pod, node_name: str, victims: Iterable[Victim]

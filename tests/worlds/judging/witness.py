@@ -86,15 +86,15 @@ class Witness:
                     self._listen(replica.name, insides)
 
     def _listen(self, who: str, insides: SchedulerInsides) -> None:
-        make_room = insides.engine.make_room
+        post_filter = insides.engine.post_filter
 
-        def make_room_and_note(question: Question, decision: Decision) -> PostFilterResult:
-            result = make_room(question, decision)
+        def post_filter_and_note(question: Question, decision: Decision) -> PostFilterResult:
+            result = post_filter(question, decision)
             if len(self.decisions) < MOST_DECISIONS and not self._restored.is_restored:
                 self._note(who, insides, question.pod, result)
             return result
 
-        insides.engine.make_room = make_room_and_note  # type: ignore[method-assign]
+        insides.engine.post_filter = post_filter_and_note  # type: ignore[method-assign]
 
     def _note(self, who: str, insides: SchedulerInsides, pod: Pod, result: PostFilterResult) -> None:
         etcd, cluster = self.observed.model.etcd, insides.cluster
