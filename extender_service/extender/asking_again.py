@@ -156,7 +156,7 @@ class AskingAgain:
     def _fits(self, pod: Pod, refusal: Refusal) -> bool:
         nodes = self._engine.nodes.marked(self._refused.marked(refusal))
         question = Question(pod, nodes, self._clock() + _MOST_DECISION_SECONDS, must_score=False)
-        return len(self._engine.judge(question).feasible) > 0
+        return len(self._engine.decide_without_reuse(question).feasible) > 0
 
     def _begin(self, refusal: Refusal) -> None:
         """Ask about a pod, unless its namespace is held up: then it is asked about later."""

@@ -202,7 +202,7 @@ class OwnPreemption:
             # Victims are chosen on nodes of the cluster: those that the caller sent are in a table of their own.
             nodes = self._engine.nodes.named_once(question.nodes.names)
             question = Question(pod, nodes, question.deadline, refuses_unsupported=question.refuses_unsupported)
-            decision = self._engine.judge(question)
+            decision = self._engine.decide_without_reuse(question)
         return self._engine.post_filter(question, decision)
 
     def _begin(self, pod: Pod, uid: str, profile: Profile, result: PostFilterResult) -> None:

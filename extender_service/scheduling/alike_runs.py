@@ -302,7 +302,7 @@ class AlikeRuns:
         ahead = run.ahead
         state = -1 if ahead is None else ahead.take(position)
         if state < 0:
-            self._judge(run)
+            self._drop_states_ahead(run)
             if self._pause:
                 self._pause -= 1
                 return self._scores_now(run, plugins, position, question)
@@ -392,9 +392,9 @@ class AlikeRuns:
     def _end(self) -> None:
         run, self.current = self.current, None
         if run is not None:
-            self._judge(run)
+            self._drop_states_ahead(run)
 
-    def _judge(self, run: _Run) -> None:
+    def _drop_states_ahead(self, run: _Run) -> None:
         """Drop the states that were computed ahead, and note whether that was worthwhile."""
         ahead, run.ahead = run.ahead, None
         if ahead is not None and ahead.used >= _WORTHWHILE:

@@ -95,8 +95,8 @@ class Engine:
         decision = None if question.sample_nodes is not None else self.ahead.take(profile, question, nominated)
         return self.runs.decide(profile, question, nominated) if decision is None else decision
 
-    def judge(self, question: Question) -> Decision:
-        """Decide about a pod that no caller asks about now: what was decided ahead stays for the next caller.
+    def decide_without_reuse(self, question: Question) -> Decision:
+        """Decide about a pod that no caller asks about now: what is kept for the next caller stays.
 
         Raises like `decide`.
         """

@@ -114,7 +114,7 @@ class BindVerb:
         nodes = self._engine.nodes.named_once([node_name])
         # A node that the watch does not show has no place that another pod could have got.
         if self.requires_fit and not nodes.unknown:
-            decision = self._engine.judge(Question(pod, nodes, must_score=False))
+            decision = self._engine.decide_without_reuse(Question(pod, nodes, must_score=False))
             if not len(decision.feasible):
                 why = ", ".join(refusals(grounds(decision)).reasons)
                 raise BindError(

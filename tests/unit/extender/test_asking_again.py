@@ -349,7 +349,7 @@ def test_a_plugin_that_fails_ends_nothing(monkeypatch: pytest.MonkeyPatch, caplo
     async def story(world: World) -> None:
         await world.refuse()
         world.free()
-        monkeypatch.setattr(world.extender.engine, "judge", fails)
+        monkeypatch.setattr(world.extender.engine, "decide_without_reuse", fails)
         assert await world.look() == []
 
     run(story)
@@ -365,15 +365,15 @@ def test_a_moment_in_which_the_machine_is_slow_costs_no_pod_its_place(
     async def story(world: World) -> None:
         await world.refuse()
         world.free()
-        judge = world.extender.engine.judge
+        decide = world.extender.engine.decide_without_reuse
 
         def slow(question: Question) -> Decision:
             if left[0]:
                 left[0] -= 1
                 raise OutOfTimeError("it took too long")
-            return judge(question)
+            return decide(question)
 
-        monkeypatch.setattr(world.extender.engine, "judge", slow)
+        monkeypatch.setattr(world.extender.engine, "decide_without_reuse", slow)
         assert await world.look() == asked
 
     run(story)

@@ -124,7 +124,7 @@ class Judge:
         if self.engine.unsupported.refusal(question) is not None:
             return []
         try:
-            decision = self.engine.judge(question) if self.cluster.node_count else None
+            decision = self.engine.decide_without_reuse(question) if self.cluster.node_count else None
         except CycleError:
             return []
         return [] if decision is None else list(question.nodes.view.names_at(decision.feasible))
