@@ -18,8 +18,8 @@ from extender_service.extender.reporting.call_metrics import CallMetrics
 from extender_service.extender.wire import nodes_args as node_names
 from extender_service.extender.wire import requested_nodes as candidates
 from extender_service.scheduling import decision
-from extender_service.scheduling.ahead import DecidingAhead
 from extender_service.scheduling.engine import Engine
+from extender_service.scheduling.reuse.ahead import DecidingAhead
 from extender_service.serving.limited_http import LimitedHTTP
 from extender_service.serving.whole_answers import WholeAnswers
 

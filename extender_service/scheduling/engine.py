@@ -32,13 +32,13 @@ from extender_service.framework.status import Code
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.pods import pod_uid
-from extender_service.scheduling.ahead import DecidingAhead
-from extender_service.scheduling.alike_runs import AlikeRuns
 from extender_service.scheduling.asked_nodes import NodeFinder
 from extender_service.scheduling.binder import CONFIRM_SECONDS, Binder
 from extender_service.scheduling.binding_cycle import BindElsewhere, BindingCycle
 from extender_service.scheduling.decision import Decision, decide, narrowed, refuse
 from extender_service.scheduling.question import Question
+from extender_service.scheduling.reuse.ahead import DecidingAhead
+from extender_service.scheduling.reuse.runs import Runs
 from extender_service.scheduling.unsupported import UnsupportedFields
 
 
@@ -74,7 +74,7 @@ class Engine:
         self.nodes = NodeFinder(cluster)
         self.binder = Binder(cluster, pods, may_bind=may_bind, confirm_seconds=confirm_seconds)
         self.ahead = DecidingAhead(cluster)
-        self.runs = AlikeRuns(cluster)
+        self.runs = Runs(cluster)
         self.unsupported = UnsupportedFields(cluster.rules)
         self._bind_elsewhere = bind_elsewhere
         self._last_placed: Decision | None = None

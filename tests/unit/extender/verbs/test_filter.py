@@ -499,7 +499,7 @@ class Wakes:
             self.decisions += 1
             return decide(*args, **options)
 
-        monkeypatch.setattr("extender_service.scheduling.alike_runs.decide", counting)
+        monkeypatch.setattr("extender_service.scheduling.reuse.runs.decide", counting)
 
 
 @pytest.mark.usefixtures("patient")

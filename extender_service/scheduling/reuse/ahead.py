@@ -15,8 +15,8 @@ from extender_service.kube.types.core import Pod
 from extender_service.kube.types.pods import pod_uid
 from extender_service.scheduling.asked_nodes import AskedNodes
 from extender_service.scheduling.decision import Decision, decide
-from extender_service.scheduling.pod_kinds import Kind, kind_of
 from extender_service.scheduling.question import Question
+from extender_service.scheduling.reuse.pod_signature import PodSignature, pod_signature
 
 # Seconds. A caller with another question waits no longer than this for a decision that may never be used.
 _MOST_SECONDS = 0.1
@@ -25,9 +25,9 @@ _LONGEST_PAUSE = 64
 
 
 class _Ahead(NamedTuple):
-    """A decision about any pod of a kind, and all that it depends on."""
+    """A decision about any pod with a signature, and all that it depends on."""
 
-    kind: Kind
+    signature: PodSignature
     nominated: Nominated
     version: tuple[int, ...]
     decision: Decision
@@ -41,10 +41,10 @@ class DecidingAhead:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        # UID and kind of the pod that was placed before the last one.
-        self._before: tuple[str, Kind | None] = ("", None)
-        # The last pod whose kind was computed, and that kind.
-        self._known_kind: tuple[Pod | None, Kind | None] = (None, None)
+        # UID and signature of the pod that was placed before the last one.
+        self._before: tuple[str, PodSignature | None] = ("", None)
+        # The last pod whose signature was computed, and that signature.
+        self._known_signature: tuple[Pod | None, PodSignature | None] = (None, None)
         self._ahead: _Ahead | None = None
         self._in_vain = 0  # in a row
         self._pause = 0
@@ -61,7 +61,7 @@ class DecidingAhead:
             and decision.profile is profile
             and ahead.nominated == nominated
             and decision.question.nodes.asks_the_same(question.nodes)
-            and ahead.kind == self._kind(question.pod)
+            and ahead.signature == self._signature(question.pod)
         ):
             self._in_vain = 0
             self.counts["used"] += 1
@@ -74,10 +74,10 @@ class DecidingAhead:
         return None
 
     def is_worthwhile(self, profile: Profile, pod: Pod) -> bool:
-        """Return whether to decide ahead after this pod was placed, as it is of the same kind as the one before."""
-        uid, kind = pod_uid(pod), self._kind(pod)
-        (uid_before, kind_before), self._before = self._before, (uid, kind)
-        if kind is None or kind != kind_before or uid == uid_before or not profile.treats_alike:
+        """Return whether to decide ahead after this pod was placed, as it has the signature of the one before."""
+        uid, signature = pod_uid(pod), self._signature(pod)
+        (uid_before, signature_before), self._before = self._before, (uid, signature)
+        if signature is None or signature != signature_before or uid == uid_before or not profile.treats_alike:
             return False
         if self._pause:
             self._pause -= 1
@@ -97,17 +97,17 @@ class DecidingAhead:
             return  # a caller that asks gets the error
         if len(decision.best):
             decision.is_ahead = True
-            kind = self._kind(question.pod)
-            assert kind is not None
-            self._ahead = _Ahead(kind, nominated, self._cluster.version, decision)
+            signature = self._signature(question.pod)
+            assert signature is not None
+            self._ahead = _Ahead(signature, nominated, self._cluster.version, decision)
 
     def _pause_longer(self) -> None:
         self._in_vain += 1
         self._pause = min(1 << (self._in_vain - 1), _LONGEST_PAUSE) - 1
 
-    def _kind(self, pod: Pod) -> Kind | None:
-        known, kind = self._known_kind
+    def _signature(self, pod: Pod) -> PodSignature | None:
+        known, signature = self._known_signature
         if known is not pod:
-            kind = kind_of(pod)
-            self._known_kind = (pod, kind)
-        return kind
+            signature = pod_signature(pod)
+            self._known_signature = (pod, signature)
+        return signature

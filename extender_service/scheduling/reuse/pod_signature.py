@@ -1,4 +1,8 @@
-"""Which pods are alike: plugins that treat pods alike give the same answers about them, one after the other."""
+"""A pod's signature: plugins that treat pods alike give the same answers about pods that have the same one.
+
+kube-scheduler asks each plugin what of a pod it reads, and puts its signature together from that (SignPlugin). Here it
+is all that a plugin with `treats_alike` may read.
+"""
 
 from typing import Any
 
@@ -7,10 +11,10 @@ from msgspec import structs
 from extender_service.cluster.pods.pod_volumes import volumes_that_matter
 from extender_service.kube.types.core import Pod
 
-Kind = tuple[Any, ...]
+PodSignature = tuple[Any, ...]
 
 
-def kind_of(pod: Pod) -> Kind | None:
+def pod_signature(pod: Pod) -> PodSignature | None:
     """Return what plugins that treat pods alike may depend on.
 
     None for a pod with volumes that scheduling reads, as most are its own.
@@ -30,6 +34,6 @@ def kind_of(pod: Pod) -> Kind | None:
     )
 
 
-def may_be_alike(one: Pod, other: Pod) -> bool:
-    """Return whether two pods may be of the same kind: to compare these parts takes a fraction of what kinds take."""
+def may_share_signature(one: Pod, other: Pod) -> bool:
+    """Return whether two pods may have the same signature: to compare these parts takes a fraction of what it takes."""
     return one.metadata.labels == other.metadata.labels and one.spec.containers == other.spec.containers

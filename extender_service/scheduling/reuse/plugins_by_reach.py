@@ -1,4 +1,4 @@
-"""How plugins are asked about the next pod of a run of pods alike, by how far a placed pod reaches for each."""
+"""How the plugins are asked about the next pod of a run: by how far a pod that was placed reaches for each of them."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -13,34 +13,38 @@ log = logging.getLogger(__name__)
 P = TypeVar("P", bound=Plugin)
 
 
-class RunPlugins(NamedTuple):
+class PluginsByReach(NamedTuple):
     """The plugins of a run, except those that skip its pods. Scores are by the row that a plugin has in a decision.
 
-    `scoring` are all that score, with their `weights`. Those that reach far are asked about each pod, about all nodes:
+    `scoring` are all that score, with their `weights`. Those with `Reach.CLUSTER` are asked about each pod, about all
+    nodes:
 
-    - `far_pre_filters`, also those that skip their Filter, `far_filters`, `far_pre_scores`, `far_scores`
+    - `cluster_wide_pre_filters`, also those that skip their Filter
+    - `cluster_wide_filters`, `cluster_wide_pre_scores`, `cluster_wide_scores`
 
     The others are asked only about the node that was taken, or not at all:
 
-    - `near_filters`: in the order of the profile; `fixed_filters` are the names of those whose verdicts stay the same
-    - `node_pre_scores`, `node_scores`: what they say about a node changes where a pod is placed on it, and only there
-    - `fixed_scores`: what they say changes only with the nodes that are feasible
+    - `per_node_filters`: in the order of the profile; `fixed_filters` are the names of those whose verdicts stay the
+      same (`Reach.NONE`)
+    - `per_node_pre_scores`, `per_node_scores`: what they say about a node changes where a pod is placed on it, and only
+      there (`Reach.NODE`)
+    - `fixed_scores`: what they say changes only with the nodes that are feasible (`Reach.NONE`)
     """
 
     scoring: list[Score]
     weights: list[int]
-    far_pre_filters: list[PreFilter]
-    far_filters: list[Filter]
-    far_pre_scores: list[PreScore]
-    far_scores: dict[int, Score]
-    near_filters: list[Filter]
+    cluster_wide_pre_filters: list[PreFilter]
+    cluster_wide_filters: list[Filter]
+    cluster_wide_pre_scores: list[PreScore]
+    cluster_wide_scores: dict[int, Score]
+    per_node_filters: list[Filter]
     fixed_filters: frozenset[str]
-    node_pre_scores: list[PreScore]
-    node_scores: dict[int, Score]
+    per_node_pre_scores: list[PreScore]
+    per_node_scores: dict[int, Score]
     fixed_scores: dict[int, Score]
 
     @classmethod
-    def of(cls, decision: Decision, state: CycleState) -> "RunPlugins | None":
+    def of(cls, decision: Decision, state: CycleState) -> "PluginsByReach | None":
         """Sort the plugins of a decision by their reach; None if the decision about the next pod cannot follow from it.
 
         `state` is that of the decision, before Reserve.
@@ -52,25 +56,27 @@ class RunPlugins(NamedTuple):
         asked = {plugin.name: plugin for plugin in (*profile.pre_filter, *profile.filter, *profile.pre_score, *scoring)}
         reaches = {name: _reach_of(plugin, state) for name, plugin in asked.items()}
         filters = [plugin for plugin in profile.filter if plugin.name not in state.skipped_filters]
-        far_filters = _reaching(Reach.CLUSTER, filters, reaches)
-        far_pre_filters = _reaching(Reach.CLUSTER, profile.pre_filter, reaches)
-        node_scores = _reaching(Reach.NODE, scoring, reaches)
-        may_choose = bool(far_filters) or any(each.name not in state.skipped_filters for each in far_pre_filters)
+        cluster_wide_filters = _reaching(Reach.CLUSTER, filters, reaches)
+        cluster_wide_pre_filters = _reaching(Reach.CLUSTER, profile.pre_filter, reaches)
+        per_node_scores = _reaching(Reach.NODE, scoring, reaches)
+        may_choose = bool(cluster_wide_filters) or any(
+            each.name not in state.skipped_filters for each in cluster_wide_pre_filters
+        )
         if may_choose and decision.pre_filter.node_names is not None:
             return None
-        if any(type(plugin).normalize is not Score.normalize for plugin in node_scores):
+        if any(type(plugin).normalize is not Score.normalize for plugin in per_node_scores):
             return None
         return cls(
             scoring,
             [*weights.values()],
-            far_pre_filters,
-            far_filters,
+            cluster_wide_pre_filters,
+            cluster_wide_filters,
             _reaching(Reach.CLUSTER, profile.pre_score, reaches),
             {scoring.index(plugin): plugin for plugin in _reaching(Reach.CLUSTER, scoring, reaches)},
-            [plugin for plugin in filters if plugin not in far_filters],
+            [plugin for plugin in filters if plugin not in cluster_wide_filters],
             frozenset([plugin.name for plugin in _reaching(Reach.NONE, filters, reaches)]),
             _reaching(Reach.NODE, profile.pre_score, reaches),
-            {scoring.index(plugin): plugin for plugin in node_scores},
+            {scoring.index(plugin): plugin for plugin in per_node_scores},
             {scoring.index(plugin): plugin for plugin in _reaching(Reach.NONE, scoring, reaches)},
         )
 

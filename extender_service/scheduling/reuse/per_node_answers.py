@@ -1,7 +1,7 @@
-"""What plugins that reach no further than a node say about all nodes, also about those that other plugins reject.
+"""What per-node plugins, which reach no further than a node, say about all nodes, also about those that others reject.
 
-In a run of pods alike whose feasible nodes differ from pod to pod, a node may become feasible again. What these plugins
-say about it has not changed since it was asked for, except where a pod of the run was placed on it.
+In a run whose feasible nodes differ from pod to pod, a node may become feasible again. What these plugins say about it
+has not changed since they were asked, except where a pod of the run was placed on it.
 """
 
 from collections.abc import Sequence
@@ -16,10 +16,10 @@ from extender_service.framework.runtime import rejections_of, run_pre_scores, sc
 from extender_service.framework.status import Rejections
 from extender_service.kube.types.core import Pod
 from extender_service.scheduling.question import Question
-from extender_service.scheduling.run_plugins import RunPlugins
+from extender_service.scheduling.reuse.plugins_by_reach import PluginsByReach
 
 
-class NearAnswers:
+class PerNodeAnswers:
     """The answers about all nodes of a view.
 
     - `rejections`: of each plugin that rejects any node, by its name
@@ -39,7 +39,7 @@ class NearAnswers:
         self.totals[candidates] = np.add.reduce(scores, axis=0)
 
     @classmethod
-    def of(cls, plugins: RunPlugins, state: CycleState, question: Question) -> "NearAnswers | None":
+    def of(cls, plugins: PluginsByReach, state: CycleState, question: Question) -> "PerNodeAnswers | None":
         """Ask the plugins, with a state that they may store in; None where only a decision from the beginning can say.
 
         Raises CycleError.
@@ -47,7 +47,7 @@ class NearAnswers:
         pod, view = question.pod, question.nodes.view
         passing = question.nodes.asked.copy()
         rejections: dict[str, Rejections] = {}
-        for plugin in plugins.near_filters:
+        for plugin in plugins.per_node_filters:
             of_plugin = rejections_of(plugin, state, pod, view)
             if of_plugin is not None and len(of_plugin.rejected):
                 if of_plugin.may_be_errors:
@@ -56,9 +56,9 @@ class NearAnswers:
                 passing[of_plugin.rejected] = False
         candidates = passing.nonzero()[0]
         nodes = view.at(candidates)
-        if not skip_as_before(plugins.node_pre_scores, state, pod, nodes):
+        if not skip_as_before(plugins.per_node_pre_scores, state, pod, nodes):
             return None
-        scores = scores_of(plugins.node_scores.values(), state, pod, nodes)
+        scores = scores_of(plugins.per_node_scores.values(), state, pod, nodes)
         if not are_in_range(scores).all():
             return None
         return cls(rejections, candidates, scores, len(view))

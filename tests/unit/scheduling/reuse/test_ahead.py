@@ -64,8 +64,8 @@ class Placing:
         (self.profile,) = profiles.values()
         self.engine = Engine(self.cluster, Profiles({**profiles, "other": Profile("other", {})}), files)
         self.made = 0
-        for module in ("ahead", "alike_runs"):
-            monkeypatch.setattr(f"extender_service.scheduling.{module}.decide", self._counted)
+        for module in ("ahead", "runs"):
+            monkeypatch.setattr(f"extender_service.scheduling.reuse.{module}.decide", self._counted)
 
     def _counted(self, *args: Any, **options: Any) -> Any:
         self.made += 1
@@ -101,7 +101,7 @@ def ready(placing: Placing) -> Placing:
     return placing
 
 
-def anew(placing: Placing, pod: Pod) -> dict[str, int]:
+def from_the_beginning(placing: Placing, pod: Pod) -> dict[str, int]:
     """What is decided about a pod now, whatever was decided before: totals by name."""
     view = placing.cluster.view(None)
     decision = decide(placing.profile, Question(pod, AllNodes(view)))
@@ -122,7 +122,7 @@ def test_the_third_pod_alike_is_decided_about_before_it_is_asked_for(placing: Pl
 
 
 def test_it_is_the_decision_that_would_have_been_made(ready: Placing) -> None:
-    expected = anew(ready, replica(2))
+    expected = from_the_beginning(ready, replica(2))
     decided = ready.ask(replica(2))
     assert decided.is_ahead
     assert totals(decided) == expected
@@ -157,7 +157,7 @@ NEUTRAL: dict[str, Callable[[Placing], object]] = {
 @pytest.mark.parametrize("change", NEUTRAL.values(), ids=NEUTRAL)
 def test_it_holds_while_nothing_changes_that_counts(ready: Placing, change: Callable[[Placing], object]) -> None:
     change(ready)
-    expected = anew(ready, replica(2))
+    expected = from_the_beginning(ready, replica(2))
     decided = ready.ask(replica(2))
     assert decided.is_ahead
     assert totals(decided) == expected

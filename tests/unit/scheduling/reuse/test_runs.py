@@ -37,10 +37,10 @@ from extender_service.kube.types.core import (
 )
 from extender_service.kube.types.workloads import ReplicaSet, ReplicaSetSpec
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
-from extender_service.scheduling.alike_runs import AlikeRuns
 from extender_service.scheduling.decision import Decision, decide
 from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.question import Question
+from extender_service.scheduling.reuse.states_ahead import LookingAhead
 from tests.support.objects import make_node, make_pod
 
 ZONE = "topology.kubernetes.io/zone"
@@ -696,14 +696,14 @@ def test_a_run_goes_on_after_the_deadline_of_its_first_question() -> None:
 
 def test_states_are_seldom_computed_where_runs_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
     computed = 0
-    look_ahead = AlikeRuns._look_ahead
+    compute_states = LookingAhead._compute_states
 
     def counted(*arguments: Any) -> Any:
         nonlocal computed
         computed += 1
-        return look_ahead(*arguments)
+        return compute_states(*arguments)
 
-    monkeypatch.setattr(AlikeRuns, "_look_ahead", counted)
+    monkeypatch.setattr(LookingAhead, "_compute_states", counted)
     loop = Loop(nodes=30)
     for number in range(300):
         loop.place(replica(number, "1m"))

@@ -1,0 +1,1 @@
+"""Reuse of earlier decisions for pods with the same signature, as kube-scheduler's opportunistic batching."""
