@@ -1,4 +1,11 @@
-"""The engine: decides about pods, places them and binds them. Programs call it, and no module beneath it."""
+"""The engine: decides about pods, places them and binds them. Programs call it, and no module beneath it.
+
+It knows no mode, but each of its two ways to reuse an earlier decision serves one program, by what that asks:
+
+- `ahead` works only for a program that calls `prepare` after its answers, as `serve` does; so does `Cluster.catch_up`
+- `runs` begin only with questions about all nodes, as `schedule` and simulations ask; `serve` is asked about nodes by
+  name
+"""
 
 import math
 from collections.abc import Callable, Collection

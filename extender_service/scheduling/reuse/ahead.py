@@ -1,7 +1,10 @@
-"""Deciding ahead: makes the decision about the next of many equal pods before a caller asks for it.
+"""Deciding ahead: makes the decision about the next of many pods with one signature before a caller asks for it.
 
 Callers ask about the pods of a ReplicaSet or a Job one after the other, and have other work between an answer and the
 next question. A decision that was made in that time is used only if nothing has changed since.
+
+Only `serve` decides ahead: it calls `Engine.prepare` after each answer. `schedule` has no such time, and has runs
+(runs.py) instead.
 """
 
 from typing import NamedTuple

@@ -5,6 +5,9 @@ placed, and nothing else has changed, then most plugins would answer differently
 on, if at all (Plugin.reach). These per-node plugins are asked about that node, mostly ahead (states_ahead.py). The
 others are cluster-wide: they are asked again, each time about all nodes (next_decision.py).
 
+Only `schedule` and simulations have runs: these are for questions about all nodes of the cluster (`AllNodes.are_all`),
+and the callers of `serve` name the nodes that they ask about. `serve` decides ahead (ahead.py).
+
 A run ends when a pod with another signature is placed, when the cluster changes in another way, and when a node has no
 more room. Pods with other signatures that fit nowhere do not end it.
 """
