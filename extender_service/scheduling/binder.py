@@ -113,7 +113,7 @@ class Binder:
         reservation = placement.reservation
         assert reservation is not None, "a placement without a reservation cannot be bound"
         if self._cluster.placements.get(placement.uid) is placement:
-            placement.assumed = True
+            placement.assume()
             await self._run(placement, reservation)
         elif not placement.is_confirmed:
             raise _failed(placement, "the pod does not count there any more")

@@ -206,7 +206,7 @@ class Engine:
         """Run Permit now, instead of in `bind`: the binding begins. Raises CycleError, and ends the placement then."""
         reservation = placement.reservation
         assert reservation is not None, "a placement without a reservation cannot be bound"
-        placement.assumed = True  # as in `bind`, so that Permit plugins count this pod among those being bound
+        placement.assume()  # as in `bind`, so that Permit plugins count this pod among those being bound
         try:
             reservation.permit()
         except CycleError:

@@ -90,7 +90,7 @@ class Trial:
 
     def assume(self, pod: Pod, node_name: str) -> None:
         """Count a pod on the node that it is being bound to, as the bind verb does until the pod is bound."""
-        self.cluster.placements.place(pod, pod_uid(pod), node_name).assumed = True
+        self.cluster.placements.place(pod, pod_uid(pod), node_name).assume()
 
     async def bind(self, plugin: Plugin, pod: Pod, node_name: str) -> None:
         """Bind a pod to a node, whatever the plugin says of that node.

@@ -165,7 +165,7 @@ class Cluster:
         facts = self._forget(slot)
         if facts.uid not in self._slot_by_uid:
             self.nominations.remove(facts.uid)
-        placement = self.placements.end(facts.uid)
+        placement = self.placements.end_unreported(facts.uid)
         if facts.node_name or placement is not None:
             self.changes.notify(Change.POD_REMOVED, key)
         if not facts.node_name:
@@ -208,13 +208,13 @@ class Cluster:
 
     def drop_placement(self, uid: str) -> None:
         """End a placement that has failed or is out of date; its room is free again."""
-        placement = self.placements.drop(uid)
+        placement = self.placements.drop_unreported(uid)
         if placement is not None:
             self.changes.notify(Change.POD_REMOVED, key_of(placement.pod))
 
     def end_placement(self, uid: str) -> None:
         """End the placement of a pod that has ended."""
-        placement = self.placements.end(uid)
+        placement = self.placements.end_unreported(uid)
         if placement is not None:
             self.changes.notify(Change.POD_REMOVED, key_of(placement.pod))
 
@@ -231,7 +231,7 @@ class Cluster:
 
     def fulfil_placement(self, uid: str) -> None:
         """End a placement whose pod was bound to its node, and has ended or gone; its room is free again."""
-        placement = self.placements.fulfil(uid)
+        placement = self.placements.fulfil_unreported(uid)
         if placement is not None:
             self.changes.notify(Change.POD_REMOVED, key_of(placement.pod))
 
@@ -303,6 +303,6 @@ class Cluster:
         if placement is None:
             return
         if placement.node_name == node_name:
-            self.placements.fulfil(uid)
+            self.placements.fulfil_unreported(uid)
         else:
             self.drop_placement(uid)

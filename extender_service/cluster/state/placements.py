@@ -2,14 +2,20 @@
 
 They are kept apart from the facts of the watch, so that dropping one leaves no trace. A pod has at most one:
 
-                        place                      assume
-    (Reserve succeeded) ──────▶ reserved ─────────────────────────▶ assumed
-                                   │ (its binding begins, by Permit) │   │
-                                   │                                 │   └─ fulfil ──▶ (the watch shows it there)
-                                   └──────────── drop ◀──────────────┘
-                                (Unreserve runs; the node's room is free again)
+                           place              assume
+    (Reserve succeeded) ──────────▶ reserved ────────▶ assumed
+                                        │                 │
+              ┌─────────────────────────┼─────────────────┴──────────┐
+         drop │                     end │        hand_over or fulfil │
+              ▼                         ▼                            ▼
+     (failed or out of date:   (the pod has ended:        (confirmed: the watch
+      Unreserve runs)           Unreserve runs unless      shows it there)
+                                PostBind has)
 
-`end` is a drop for a pod that has ended: Unreserve runs unless PostBind has.
+It is assumed once its binding begins, with Permit. A confirmed pod counts as a fact of the watch: in the placement's
+slot after `hand_over`, in another one after `fulfil`. The binder also fulfils the placement of a pod that was bound,
+and has gone before the watch could show that. Every end but confirmation by the watch frees the node's room: Cluster
+reports that, so all others end placements by its methods (`drop_placement` and so on).
 
 A reserved pod that is never bound is dropped by its owner: the extender drops what it expects after some time (see
 extender/expectations.py). An assumed pod does not expire: it stays until the watch shows it, or until reading it shows
@@ -72,9 +78,16 @@ class Placement(msgspec.Struct, eq=False, weakref=True):
     assumed: bool = False
     is_confirmed: bool = False
 
+    def assume(self) -> None:
+        """Note that the binding of the pod has begun, with Permit."""
+        self.assumed = True
+
 
 class Placements:
-    """Placements by the UID of their pod."""
+    """Placements by the UID of their pod.
+
+    The methods that are called `unreported` are for Cluster, which reports what they free.
+    """
 
     def __init__(self, occupancy: Occupancy) -> None:
         self._occupancy = occupancy
@@ -97,7 +110,7 @@ class Placements:
     def place(self, pod: Pod, uid: str, node_name: str, reservation: Reservation | None = None) -> Placement:
         """Count a pod on a node from now on. Raises QuantityError for a malformed quantity."""
         entry = pod_entry(pod, uid, node_name, self._occupancy.rules)
-        self.drop(uid)
+        self.drop_unreported(uid)
         slot = self._occupancy.add(entry)
         placement = Placement(pod, uid, node_name, slot, reservation)
         self._by_uid[uid] = placement
@@ -109,7 +122,7 @@ class Placements:
         _confirm(placement)
         return placement.slot
 
-    def fulfil(self, uid: str) -> Placement | None:
+    def fulfil_unreported(self, uid: str) -> Placement | None:
         """End a placement because the watch shows the pod on that node, where the caller counts it in another slot."""
         placement = self._by_uid.pop(uid, None)
         if placement is not None:
@@ -117,7 +130,7 @@ class Placements:
             _confirm(placement)
         return placement
 
-    def drop(self, uid: str) -> Placement | None:
+    def drop_unreported(self, uid: str) -> Placement | None:
         """End a placement that has failed or is out of date, and give back what was set aside for it."""
         placement = self._by_uid.pop(uid, None)
         if placement is None:
@@ -127,7 +140,7 @@ class Placements:
             placement.reservation.unreserve()
         return placement
 
-    def end(self, uid: str) -> Placement | None:
+    def end_unreported(self, uid: str) -> Placement | None:
         """End a placement because the watch shows that the pod has ended.
 
         Gives back what was set aside for it, unless the pod was bound: a watch may show its end without that, as a list
@@ -135,7 +148,7 @@ class Placements:
         """
         placement = self._by_uid.get(uid)
         if placement is None or placement.reservation is None or not placement.reservation.has_finished:
-            return self.drop(uid)
+            return self.drop_unreported(uid)
         del self._by_uid[uid]
         self._occupancy.remove(placement.slot)
         return placement

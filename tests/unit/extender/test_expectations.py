@@ -97,7 +97,7 @@ def test_expectations_expire_one_by_one() -> None:
     assert world.expired_after(1) == ["uid-of-db"]
 
 
-@pytest.mark.parametrize("ended", ["fulfil", "hand_over", "drop"])
+@pytest.mark.parametrize("ended", ["fulfil_unreported", "hand_over", "drop_unreported"])
 def test_an_expectation_that_ended_does_not_expire(ended: str) -> None:
     world = World()
     world.expect(WEB, "a")
@@ -109,7 +109,7 @@ def test_expectations_expire_past_one_that_has_ended() -> None:
     world = World()
     world.expect(make_pod("db"), "b")
     world.expect(WEB, "a")
-    world.cluster.placements.drop("uid-of-db")
+    world.cluster.drop_placement("uid-of-db")
     assert world.expired_after(10**6) == [UID]
 
 
@@ -123,7 +123,7 @@ def test_what_has_ended_is_not_remembered_until_its_time_is_up() -> None:
     assert world.expired_after(UNKNOWN_SECONDS) == []
     assert world.deadlines() == 1000
     for pod in pods[:-10]:
-        world.cluster.placements.fulfil(pod.metadata.uid)
+        world.cluster.fulfil_placement(pod.metadata.uid)
     assert world.expired_after(1) == []
     assert world.deadlines() <= 2 * 10 + SPARE_DEADLINES
     assert world.expired_after(600) == [pod.metadata.uid for pod in pods[-10:]]
@@ -135,7 +135,7 @@ def test_an_assumed_pod_never_expires() -> None:
     world.expect(WEB, "a")
     placement = world.cluster.placements.get(UID)
     assert placement is not None
-    placement.assumed = True
+    placement.assume()
     assert world.expired_after(10**6) == []
     assert world.requested("a") == 1000
 
@@ -155,7 +155,7 @@ def test_all_expectations_are_dropped_at_once_and_pods_that_are_being_bound_stay
     world = World()
     world.expect(WEB, "a")
     world.expect(make_pod("cache"), "b")
-    world.cluster.placements.place(make_pod("db"), "uid-of-db", "b").assumed = True
+    world.cluster.placements.place(make_pod("db"), "uid-of-db", "b").assume()
     world.expectations.drop_all()
     assert [placement.uid for placement in world.cluster.placements] == ["uid-of-db"]
 
@@ -196,7 +196,7 @@ def test_a_victim_that_is_being_bound_goes_on_to_count() -> None:
     world.expectations.note_victims("uid-of-urgent", named(a=[UID]))
     placement = world.cluster.placements.get(UID)
     assert placement is not None
-    placement.assumed = True
+    placement.assume()
     world.expectations.drop_victims("uid-of-urgent", "a")
     assert world.cluster.placements.get(UID) is placement
     world.expectations.note_victims("uid-of-urgent", named(a=[UID]))

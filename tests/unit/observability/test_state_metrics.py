@@ -38,7 +38,7 @@ def test_the_cache_is_measured_as_kube_scheduler_measures_its_own() -> None:
     for known in (pod("bound", "node-1"), pod("pending"), pod("chosen"), pod("binding")):
         cluster.apply_pod(known)
     cluster.placements.place(pod("chosen"), "uid-chosen", "node-1")
-    cluster.placements.place(pod("binding"), "uid-binding", "node-2").assumed = True
+    cluster.placements.place(pod("binding"), "uid-binding", "node-2").assume()
     assert value(CACHE_SIZE, type="nodes") == 2
     # One that is bound, one that is assumed.
     assert value(CACHE_SIZE, type="pods") == 2
@@ -58,7 +58,7 @@ def test_a_placement_that_the_watch_confirms_is_a_fact() -> None:
     cluster = Cluster()
     value = reader(ClusterCollector(cluster))
     cluster.apply_node(node("node-1"))
-    cluster.placements.place(pod("web"), "uid-web", "node-1").assumed = True
+    cluster.placements.place(pod("web"), "uid-web", "node-1").assume()
     cluster.apply_pod(pod("web", "node-1"))
     assert value(CACHE_SIZE, type="pods") == 1
     assert value(CACHE_SIZE, type="assumed_pods") == 0

@@ -140,7 +140,7 @@ def change_something(world: World, random: Random) -> None:
     elif what == 5:
         world.remove(pod)
     elif what == 6:
-        world.cluster.placements.drop(pod_uid(pod))
+        world.cluster.drop_placement(pod_uid(pod))
         if random.random() < 0.5:
             world.cluster.placements.place(pod, pod_uid(pod), "a")
     else:

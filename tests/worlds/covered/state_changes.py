@@ -20,7 +20,7 @@ from extender_service.scheduling.binder import Binder
 
 _IN_FLIGHT: Final = "in flight"
 
-# The arrows of the drawings.
+# The arrows of the drawings. The end of a pod counts as a drop where Unreserve runs, and not at all where PostBind has.
 PLACEMENT_CHANGES: Final = (
     "place: reserved",
     "reserved: assumed",
@@ -53,8 +53,8 @@ def counted() -> Iterator[Counter[str]]:
     queues = _Queues(changes)
     with (
         mock.patch.object(Placements, "place", _place(changes)),
-        mock.patch.object(Placements, "drop", _ended(changes, Placements.drop, "dropped")),
-        mock.patch.object(Placements, "fulfil", _ended(changes, Placements.fulfil, "fulfilled")),
+        mock.patch.object(Placements, "drop_unreported", _ended(changes, Placements.drop_unreported, "dropped")),
+        mock.patch.object(Placements, "fulfil_unreported", _ended(changes, Placements.fulfil_unreported, "fulfilled")),
         mock.patch.object(Placements, "hand_over", _ended(changes, Placements.hand_over, "fulfilled")),
         mock.patch.object(Binder, "_bind", _bind(changes)),
         mock.patch.object(WaitingQueues, "move_to_active", queues.moved(WaitingQueues.move_to_active)),

@@ -223,7 +223,7 @@ def test_a_binding_may_wait_for_a_write_that_etcd_has_lost(
     leader, excused = settled.replicas[0], {"late"} if is_excused else set[str]()
     add_a_pod_unseen(settled)
     insides = insides_of(settled)
-    insides.cluster.placements.place(make_pod("late"), "late", "node-1").assumed = True
+    insides.cluster.placements.place(make_pod("late"), "late", "node-1").assume()
     task = cast(Task[None], leader._task)
     insides.engine.binder._under_way["late"] = UnderWay("node-1", task)
     insides.scheduler._bindings.add(task)

@@ -129,7 +129,7 @@ def test_a_placement_ahead_of_the_watch_is_no_difference() -> None:
     assert not compare(cluster, cluster_of([make_node("a")], [WEB]))
     assert not compare(cluster, cluster_of([make_node("a")], [WEB_ON_A]))
     cluster.remove_pod(("default", "web"))
-    cluster.placements.place(WEB, "uid-of-web", "a").assumed = True
+    cluster.placements.place(WEB, "uid-of-web", "a").assume()
     assert not compare(cluster, cluster_of([make_node("a")], [WEB_ON_A]))
     assert not compare(cluster, cluster_of([make_node("a")]))
 

@@ -10,7 +10,7 @@ def test_a_dump_shows_nodes_placements_and_table_sizes() -> None:
         [make_pod("db", "a", requests={"cpu": "1500m", "memory": "0"}, ports=[80]), make_pod("early", "gone"), WEB],
     )
     cluster.placements.place(WEB, "uid-of-web", "a")
-    cluster.placements.place(make_pod("job", requests={"cpu": "0", "memory": "0"}), "uid-of-job", "a").assumed = True
+    cluster.placements.place(make_pod("job", requests={"cpu": "0", "memory": "0"}), "uid-of-job", "a").assume()
     lines = list(dump(cluster))
     assert lines[:5] == [
         "node a: pods 3/0, cpu_milli 2500/4000, nonzero_cpu_milli 2500/0, nonzero_memory_bytes 209715200/0, x/gpu 0/1",

@@ -328,13 +328,13 @@ class TestPlacements:
         assert cluster.seen == Change.POD_REMOVED | Change.PENDING_POD_REMOVED
 
     def test_an_assumed_pod_that_has_ended_before_the_watch_showed_it_counts_no_more(self, cluster: Recorded) -> None:
-        cluster.placements.place(WEB, "uid-of-web", "a").assumed = True
+        cluster.placements.place(WEB, "uid-of-web", "a").assume()
         assert cluster.events_of_pod(make_pod("web", "a", phase="Succeeded")) == Change.POD_REMOVED
         assert (requested(cluster, "a"), len(cluster.placements)) == (0, 0)
 
     def test_an_assumed_pod_whose_name_another_pod_has_taken_counts_no_more(self, cluster: Recorded) -> None:
         cluster.apply_pod(make_pod("web-0", uid="old"))
-        cluster.placements.place(make_pod("web-0", uid="old", requests={"cpu": "1"}), "old", "a").assumed = True
+        cluster.placements.place(make_pod("web-0", uid="old", requests={"cpu": "1"}), "old", "a").assume()
         assert cluster.events_of_pod(make_pod("web-0", uid="new")) == Change.POD_REMOVED
         assert (requested(cluster, "a"), len(cluster.placements)) == (0, 0)
 
@@ -342,7 +342,7 @@ class TestPlacements:
         self, cluster: Recorded
     ) -> None:
         cluster.apply_pod(WEB_ON_A)
-        cluster.placements.place(WEB, "uid-of-web", "a").assumed = True
+        cluster.placements.place(WEB, "uid-of-web", "a").assume()
         cluster.apply_pod(WEB_ON_A)
         assert (requested(cluster, "a"), len(cluster.placements)) == (1000, 0)
 

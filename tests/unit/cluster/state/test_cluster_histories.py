@@ -173,11 +173,11 @@ class ClusterHistories(RuleBasedStateMachine):
                 placed.assumed = True
                 placement = self.cluster.placements.get(pod.metadata.uid)
                 assert placement is not None
-                placement.assumed = True
+                placement.assume()
                 return
             self.forget_placement(pod.metadata.uid)
             self.placed[pod.metadata.uid] = Placed(pod, node, assumed=True, made_at=self.clock.now)
-            self.cluster.placements.place(pod, pod.metadata.uid, node).assumed = True
+            self.cluster.placements.place(pod, pod.metadata.uid, node).assume()
 
     @precondition(lambda self: self.placed)
     @rule(data=st.data())

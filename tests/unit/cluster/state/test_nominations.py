@@ -157,7 +157,7 @@ class Histories:
         elif what == 6:
             cluster.nominations.withdraw(uid, pod.status.nominated_node_name)
         elif what == 7:
-            cluster.placements.drop(uid)
+            cluster.drop_placement(uid)
             if random.random() < 0.5 and not pod.spec.node_name:
                 cluster.placements.place(pod, uid, "a")
         elif cluster.nodes.is_node("b"):

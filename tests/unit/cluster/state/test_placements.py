@@ -49,8 +49,8 @@ def test_choosing_again_moves_the_pod() -> None:
 def test_dropping_leaves_no_trace_and_undoes_what_was_reserved() -> None:
     world = World()
     world.place(WEB, "a")
-    assert world.placements.drop(UID) is not None
-    assert world.placements.drop(UID) is None
+    assert world.placements.drop_unreported(UID) is not None
+    assert world.placements.drop_unreported(UID) is None
     assert (world.requested("a"), len(world.placements), len(world.occupancy.pods)) == (0, 0, 0)
     assert world.dropped == [UID]
 
@@ -63,8 +63,8 @@ def test_the_end_of_a_pod_undoes_what_was_reserved_unless_it_was_bound(was_bound
     assert placement is not None
     assert placement.reservation is not None
     placement.reservation.has_finished = was_bound
-    assert world.placements.end(UID) is placement
-    assert world.placements.end(UID) is None
+    assert world.placements.end_unreported(UID) is placement
+    assert world.placements.end_unreported(UID) is None
     assert (world.requested("a"), len(world.placements), len(world.occupancy.pods)) == (0, 0, 0)
     assert world.dropped == undone
 
@@ -72,7 +72,7 @@ def test_the_end_of_a_pod_undoes_what_was_reserved_unless_it_was_bound(was_bound
 def test_fulfilling_undoes_nothing() -> None:
     world = World()
     world.place(WEB, "a")
-    assert world.placements.fulfil(UID) is not None
+    assert world.placements.fulfil_unreported(UID) is not None
     assert (world.requested("a"), len(world.placements), world.dropped) == (0, 0, [])
 
 
@@ -100,5 +100,5 @@ def test_post_bind_runs_where_the_watch_shows_a_pod_that_no_binding_of_ours_ends
     if is_handed_over:
         world.placements.hand_over(UID)
     else:
-        world.placements.fulfil(UID)
+        world.placements.fulfil_unreported(UID)
     assert reservation.finished == (0 if assumed else 1)
