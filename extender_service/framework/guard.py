@@ -1,6 +1,5 @@
 """Calls plugins. An exception of a plugin ends the cycle, with an error that names the plugin and extension point."""
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -8,20 +7,15 @@ from typing import TypeVar
 from extender_service.framework.answer_checks import wrong_awaitable
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.interface import Plugin, PostFilterResult
-from extender_service.framework.plugin_errors import NoTimeLeftError, PluginError
+from extender_service.framework.plugin_errors import RAISED, NoTimeLeftError, PluginError, is_fault, text_of
 from extender_service.framework.recording import Recorder
 from extender_service.framework.status import Code, Status
 from extender_service.kube.api_errors import KubeError
-from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.seams import Clock
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-# What a call of a plugin may raise. A method that is not a coroutine cannot be cancelled itself: CancelledError is
-# the outcome of another task, which the plugin looked at.
-RAISED = (Exception, asyncio.CancelledError)
 
 
 class CycleError(Exception):
@@ -167,17 +161,3 @@ def _failure(plugin: Plugin, point: str, error: BaseException) -> CycleError:
     if is_fault(error):
         log.error("a plugin failed", exc_info=error, extra={"doing": doing})
     return CycleError(f"{doing}: {text_of(error)}")
-
-
-def is_fault(error: BaseException) -> bool:
-    """Return whether an exception is the fault of the plugin that raised it, so that its traceback is of use."""
-    return not isinstance(error, PluginError | QuantityError)
-
-
-def text_of(error: BaseException) -> str:
-    """Return an exception of a plugin as errors have it: with its type if it is the plugin's own fault."""
-    try:
-        text = str(error)
-    except Exception:
-        text = "<exception str() failed>"  # as in a traceback
-    return f"{type(error).__name__}: {text}" if is_fault(error) else text

@@ -14,9 +14,9 @@ from extender_service.cluster.state.node_info import NodeInfo
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.answer_checks import wrong_score, wrong_status
 from extender_service.framework.cycle_state import CycleState
-from extender_service.framework.guard import RAISED, OutOfTimeError, is_fault, text_of
+from extender_service.framework.guard import OutOfTimeError
 from extender_service.framework.interface import Filter, Score
-from extender_service.framework.plugin_errors import NoTimeLeftError, PluginError
+from extender_service.framework.plugin_errors import RAISED, NoTimeLeftError, PluginError, is_fault, text_of
 from extender_service.framework.status import Code, Rejections, Status
 from extender_service.kube.types.core import Pod
 

@@ -23,8 +23,7 @@ from extender_service.framework.cluster_event import (
     QueueingHint,
 )
 from extender_service.framework.interface import Plugin
-from extender_service.framework.plugin_errors import PluginError
-from extender_service.kube.parsing.quantities import QuantityError
+from extender_service.framework.plugin_errors import RAISED, is_fault, text_of
 from extender_service.kube.types.core import Pod, pod_name
 from extender_service.seams import Clock
 
@@ -156,8 +155,8 @@ class _Asking:
         """Return what the plugin answers, None if it fails."""
         try:
             hint: object = self._plugin.queueing_hint(event, pod, old, new)
-        except Exception as error:
-            self._log(event, pod, type(error).__name__, str(error), error)
+        except RAISED as error:
+            self._log(event, pod, type(error).__name__, text_of(error), error)
         else:
             if isinstance(hint, QueueingHint):
                 return hint
@@ -165,14 +164,14 @@ class _Asking:
             self._log(event, pod, returned, f"it returned {returned}, not a QueueingHint")
         return None
 
-    def _log(self, event: ClusterEvent, pod: Pod, kind: str, text: str, error: Exception | None = None) -> None:
+    def _log(self, event: ClusterEvent, pod: Pod, kind: str, text: str, error: BaseException | None = None) -> None:
         if kind in self._logged:
             return
         self._logged.add(kind)
         log.error(
             "a queueing hint failed, so the pod is tried again; later failures of this kind are not logged",
-            # Not the plugin's fault: without a traceback.
-            exc_info=None if isinstance(error, PluginError | QuantityError) else error,
+            # Where it is the plugin's own fault, its traceback is of use.
+            exc_info=error if error is not None and is_fault(error) else None,
             extra={
                 "plugin": self._plugin.name,
                 "event": event.label,

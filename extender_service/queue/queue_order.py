@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from extender_service.framework.interface import QueueSort
+from extender_service.framework.plugin_errors import RAISED
 from extender_service.plugins.queue_sort import PrioritySort
 from extender_service.queue.queued_pod import QueuedPodInfo
 
@@ -26,11 +27,11 @@ class _Order:
     def __call__(self, info: QueuedPodInfo) -> "_Key":
         try:
             return _Key(self._plugin.sort_key(info), self)
-        except Exception as error:
+        except RAISED as error:
             self.failed(error)
             return _Key(None, self)
 
-    def failed(self, error: Exception) -> None:
+    def failed(self, error: BaseException) -> None:
         kind = type(error).__name__
         if kind not in self._logged:
             self._logged.add(kind)
@@ -54,7 +55,7 @@ class _Key:
     def __lt__(self, other: "_Key") -> bool:
         try:
             return bool(self._key < other._key)
-        except Exception as error:
+        except RAISED as error:
             self._order.failed(error)
             return False
 
@@ -62,7 +63,7 @@ class _Key:
         assert isinstance(other, _Key)
         try:
             return bool(self._key == other._key)
-        except Exception as error:
+        except RAISED as error:
             self._order.failed(error)
             return True
 

@@ -20,6 +20,7 @@ from extender_service.framework.guard import (
     running,
 )
 from extender_service.framework.interface import Plugin, PreBind
+from extender_service.framework.plugin_errors import RAISED
 from extender_service.framework.profile import Profile
 from extender_service.framework.recording import Recorder, code_of, extension_point
 from extender_service.framework.status import Code, Status
@@ -109,7 +110,7 @@ class BindingCycle:
             with self._run(plugin, "Unreserve"):
                 try:
                     plugin.unreserve(self._state, self._pod, self.node_name)
-                except Exception:
+                except RAISED:
                     log.exception("Unreserve failed", extra={"plugin": plugin.name})
         if self._waiting is not None:
             self._waiting.reject("", "its place was given up")
@@ -186,7 +187,7 @@ class BindingCycle:
             with self._run(plugin, "PostBind"):
                 try:
                     plugin.post_bind(self._state, self._pod, self.node_name)
-                except Exception:
+                except RAISED:
                     log.exception("PostBind failed", extra={"plugin": plugin.name})
 
     def preempt_in_pre_bind(self, why: str) -> bool:

@@ -6,6 +6,7 @@ from typing import NamedTuple, TypeVar
 
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.interface import Filter, Plugin, PreFilter, PreScore, Reach, Score
+from extender_service.framework.plugin_errors import RAISED
 from extender_service.scheduling.decision import Decision
 
 log = logging.getLogger(__name__)
@@ -89,7 +90,7 @@ def _reach_of(plugin: Plugin, state: CycleState) -> Reach:
     """Return the reach of a plugin for pods like that of a state; any answer may differ if it fails to say."""
     try:
         reach: object = plugin.reach_for(state, state.pod)
-    except Exception:
+    except RAISED:
         log.exception("reach_for failed", extra={"plugin": plugin.name})
         return Reach.CLUSTER
     if isinstance(reach, Reach):

@@ -1,5 +1,6 @@
 """Which plugins are asked after which change, and what becomes of their answers."""
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from typing import Any, cast
@@ -66,7 +67,7 @@ class Failing(Asked):
         self.fails_with = fails_with
 
     def queueing_hint(self, event: ClusterEvent, pod: Pod, old: Any, new: Any) -> QueueingHint:
-        if isinstance(self.fails_with, Exception):
+        if isinstance(self.fails_with, BaseException):
             raise self.fails_with
         return cast(QueueingHint, self.fails_with)
 
@@ -141,7 +142,25 @@ def test_taints_are_registered_only_where_they_are_missing(
     assert list(hints(Asked(*retry_on))) == list(retry_on)
 
 
-@pytest.mark.parametrize("fails_with", [ValueError("no"), PluginError("no"), None, True, "QueueSkip"])
+class WordlessError(Exception):
+    """Cannot be made a text."""
+
+    def __str__(self) -> str:
+        raise AttributeError("no attribute 'reason'")
+
+
+@pytest.mark.parametrize(
+    "fails_with",
+    [
+        ValueError("no"),
+        asyncio.CancelledError("stopped"),  # as the task ended that the plugin runs in the background
+        WordlessError(),
+        PluginError("no"),
+        None,
+        True,
+        "QueueSkip",
+    ],
+)
 def test_a_failing_hint_lets_the_pod_be_tried_again(fails_with: object, caplog: pytest.LogCaptureFixture) -> None:
     found = hints(Failing(fails_with))
     with caplog.at_level(logging.ERROR):
@@ -149,7 +168,8 @@ def test_a_failing_hint_lets_the_pod_be_tried_again(fails_with: object, caplog: 
         assert only_answer(found) is QueueingHint.QUEUE
     (record,) = caplog.records
     assert record.__dict__["plugin"] == "Asked"
-    assert bool(record.exc_info) == isinstance(fails_with, ValueError)
+    is_fault = isinstance(fails_with, BaseException) and not isinstance(fails_with, PluginError)
+    assert bool(record.exc_info) == is_fault
 
 
 def test_another_kind_of_failure_is_logged_as_well(caplog: pytest.LogCaptureFixture) -> None:

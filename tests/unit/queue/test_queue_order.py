@@ -1,5 +1,6 @@
 """Users' QueueSort plugins order the queue, and none that fails loses a pod or ends the program."""
 
+import asyncio
 import logging
 from typing import Any, ClassVar
 
@@ -24,15 +25,29 @@ class ByName(QueueSort):
 class Raises(ByName):
     """Fails for each pair of pods."""
 
+    error: ClassVar[BaseException] = KeyError("priority-of-team")
+
     def less(self, first: QueuedPod, second: QueuedPod) -> bool:
-        raise KeyError("priority-of-team")
+        raise self.error
 
 
-class RaisesForKeys(ByName):
+class RaisesForKeys(Raises):
     """Fails for each pod."""
 
     def sort_key(self, queued: QueuedPod) -> Any:
-        raise KeyError("priority-of-team")
+        raise self.error
+
+
+class Stopped(Raises):
+    """Fails as the task did that it runs in the background."""
+
+    error = asyncio.CancelledError("stopped")
+
+
+class StoppedForKeys(RaisesForKeys):
+    """Fails so for each pod."""
+
+    error = asyncio.CancelledError("stopped")
 
 
 class Incomparable(ByName):
@@ -56,7 +71,7 @@ def test_pods_are_in_the_order_of_the_plugin() -> None:
     assert attempted(ByName) == sorted(NAMES)
 
 
-@pytest.mark.parametrize("plugin", [Raises, RaisesForKeys])
+@pytest.mark.parametrize("plugin", [Raises, RaisesForKeys, Stopped, StoppedForKeys])
 def test_pods_stay_in_the_order_in_which_they_came_where_the_plugin_fails(
     plugin: type[QueueSort], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -37,7 +37,7 @@ class Recorder(Reserve, Permit, PreBind, Bind, PostBind):
     def _answer(self, point: str) -> Status | None:
         self.calls.append(f"{point} {self.label}")
         answer = self.answers.get(point)
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             raise answer
         assert answer is None or isinstance(answer, Status)
         return answer
@@ -98,9 +98,16 @@ def test_a_refused_reservation_is_undone_in_reverse_for_all(refusal: object) -> 
     assert calls == ["reserve a", "reserve b", "unreserve c", "unreserve b", "unreserve a"]
 
 
-def test_an_unreserve_that_fails_does_not_keep_the_others_from_it(caplog: pytest.LogCaptureFixture) -> None:
+# The latter is what the task of a plugin ended with that it runs in the background.
+FAILURES = [RuntimeError("broken"), asyncio.CancelledError("stopped")]
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_an_unreserve_that_fails_does_not_keep_the_others_from_it(
+    failure: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
     calls: list[str] = []
-    cycle, _ = cycle_of(Recorder("a", calls), Recorder("b", calls, unreserve=RuntimeError("broken")))
+    cycle, _ = cycle_of(Recorder("a", calls), Recorder("b", calls, unreserve=failure))
     cycle.unreserve()
     assert calls == ["unreserve b", "unreserve a"]
     assert [record.getMessage() for record in caplog.records] == ["Unreserve failed"]
@@ -184,9 +191,12 @@ def test_a_step_that_returns_nothing_to_await_is_an_error_that_names_the_plugin(
         asyncio.run(whole(cycle))
 
 
-def test_a_post_bind_that_raises_does_not_keep_the_others_from_it(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_post_bind_that_raises_does_not_keep_the_others_from_it(
+    failure: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
     calls: list[str] = []
-    cycle, _ = cycle_of(Recorder("a", calls, post_bind=KeyError("x")), Recorder("b", calls))
+    cycle, _ = cycle_of(Recorder("a", calls, post_bind=failure), Recorder("b", calls))
     cycle.finish()
     assert calls == ["post_bind a", "post_bind b"]
     assert [record.getMessage() for record in caplog.records] == ["PostBind failed"]

@@ -1,5 +1,6 @@
 """What is decided about pods alike in a row is what would be decided about each of them from the beginning."""
 
+import asyncio
 from collections.abc import Callable, Collection, Sequence
 from random import Random
 from typing import Any, ClassVar
@@ -666,6 +667,13 @@ class Lost(AloneOnItsNode):
         raise ValueError("no idea")
 
 
+class Stopped(AloneOnItsNode):
+    """Asks its task in the background how far it reaches, which was cancelled."""
+
+    def reach_for(self, state: CycleState, pod: Pod) -> Reach:
+        raise asyncio.CancelledError("stopped")
+
+
 class Vague(AloneOnItsNode):
     """Says how far it reaches in words of its own."""
 
@@ -673,7 +681,7 @@ class Vague(AloneOnItsNode):
         return "node"  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize("plugin", [Lost, Vague])
+@pytest.mark.parametrize("plugin", [Lost, Stopped, Vague])
 def test_a_plugin_that_does_not_say_how_far_it_reaches_costs_no_decision(plugin: type[Score]) -> None:
     loop = Loop(nodes=5, plugins=[plugin(None, None)])  # type: ignore[arg-type]
     for number in range(20):
