@@ -180,10 +180,10 @@ class ApiServer:
         """List and watch for as long as this runs; trouble is logged, shows in the states, and is tried again."""
         async with asyncio.TaskGroup() as tasks:
             for name, reflector in self._registered.items():
-                tasks.create_task(reflector.run())
+                tasks.create_task(_run(reflector))
                 tasks.create_task(_report_failure(name, reflector))
             for reflector in self._reflectors.values():
-                tasks.create_task(reflector.run())
+                tasks.create_task(_run(reflector))
             if self._binding_right is not None:
                 await self.wait_synced()
                 await self._binding_right.follow()
@@ -376,6 +376,20 @@ def stores(
     for resource in _STORAGE:
         if resource.type in reads:
             yield resource, StorageStore(cluster, resource.type), ""
+
+
+async def _run(reflector: Reflector[Any]) -> None:
+    """Run a reflector until this task is cancelled. Raises what the store raises, CancelledError as a RuntimeError.
+
+    A TaskGroup ignores a task that ends with CancelledError: the watch would be over, and all else would go on.
+    """
+    try:
+        await reflector.run()
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise RuntimeError(f"{reflector.resource.plural}: a change cannot be taken in") from error
 
 
 async def _report_failure(name: str, reflector: Reflector[Any]) -> None:

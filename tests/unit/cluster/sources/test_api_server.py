@@ -29,7 +29,7 @@ from extender_service.kube.api_errors import ApiError, KubeError
 from extender_service.kube.api_resources import WATCHED_PODS
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.lookup import load_credentials
-from extender_service.kube.types.core import ObjectMeta
+from extender_service.kube.types.core import Node, ObjectMeta
 from extender_service.kube.types.keys import Key
 from extender_service.kube.types.storage import (
     ClaimReference,
@@ -133,6 +133,26 @@ def test_the_cluster_is_what_the_api_server_lists_and_tells_later() -> None:
         assert {request.query.get("fieldSelector") for request in server.requests if "pods" not in request.path} == {
             None
         }
+
+    with_server(call)
+
+
+class Stopped(NodeStore):
+    """Looks at a task that was cancelled."""
+
+    def apply(self, obj: Node) -> None:
+        raise asyncio.CancelledError("stopped")
+
+
+def test_a_watch_whose_store_raises_cancelled_error_does_not_end_unnoticed() -> None:
+    async def call(api_server: ApiServer, cluster: Cluster, server: Server) -> None:
+        api_server.handle_with(lambda resource, store: Stopped(cluster) if resource.type is Node else store)
+        with pytest.raises(ExceptionGroup) as raised:
+            async with asyncio.timeout(10):
+                await api_server.follow()
+        (error,) = raised.value.exceptions
+        assert str(error) == "nodes: a change cannot be taken in"
+        assert isinstance(error.__cause__, asyncio.CancelledError)
 
     with_server(call)
 
