@@ -13,7 +13,7 @@ from extender_service.config.problems import ConfigError, Problem, invalid, not_
 from extender_service.config.syntax import parse
 from extender_service.config.types import KIND, KubeSchedulerConfiguration
 
-# What the file should have instead, by pydantic's name of the error.
+# What the file should have instead, by pydantic's name of the error; of others, pydantic's own text is shown.
 _EXPECTED = {
     "bool_type": "must be true or false",
     "dict_type": "must be a mapping",
@@ -67,7 +67,8 @@ def _problem(error: ErrorDetails) -> Problem:
     path = _path(error["loc"])
     if error["type"] == "extra_forbidden":
         return Problem(path, f"unknown field{_suggestion(str(error['loc'][-1]))}")
-    expected = _EXPECTED.get(error["type"], error["msg"]).format_map(error.get("ctx", {}))
+    template = _EXPECTED.get(error["type"])
+    expected = error["msg"] if template is None else template.format_map(error.get("ctx", {}))
     value = error["input"]
     if len(json.dumps(value, default=str)) > _MOST_SHOWN_CHARACTERS or isinstance(value, (dict, list)):
         return Problem(path, f"Invalid value: {expected}")

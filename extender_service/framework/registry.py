@@ -148,6 +148,10 @@ def _args(plugin: type[Plugin], profile: KubeSchedulerProfile) -> Any:
         raise ConfigError(Problem(_joined(where, path), message) for path, message in problems_of(error)) from None
     except PydanticUserError as error:
         raise ConfigError([Problem(_named(plugin, profile), f"args_type: {error.message.splitlines()[0]}")]) from error
+    except Exception as error:
+        # From a validator of the plugin: pydantic passes on what is neither ValueError nor AssertionError.
+        log.exception("the arguments of a plugin cannot be read", extra={"plugin": plugin.name})
+        raise ConfigError([Problem(_args_of(plugin, profile), in_one_line(error))]) from error
 
 
 def _named(plugin: Plugin | type[Plugin], profile: KubeSchedulerProfile) -> str:

@@ -1,11 +1,12 @@
 import re
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 from typing_extensions import TypedDict  # the one of `typing`, pydantic reads from Python 3.12 on
 
 from extender_service.cluster.state.cluster import Cluster
@@ -158,6 +159,14 @@ class Budget(TypedDict):
     limit: int
 
 
+class Zoned(BaseModel):
+    zone: Annotated[str, Field(pattern="^[a-z]{1,3}$")]
+
+
+class Costly(BaseModel):
+    cost: Annotated[str, AfterValidator(Decimal)]  # raises an ArithmeticError
+
+
 class Unreadable:
     """No type that pydantic reads."""
 
@@ -183,6 +192,8 @@ def test_arguments_may_be_of_any_type_that_pydantic_reads(
         (dict[str, int], "{limit: many}", "pluginConfig of Limited: args.limit: Invalid value: "),
         (list[int], "[1, many]", "pluginConfig of Limited: args[1]: Invalid value: "),
         (Budget, "{}", "pluginConfig of Limited: args.limit: "),
+        (Zoned, "{zone: '1'}", 'pluginConfig of Limited: args.zone: Invalid value: "1": String should match pattern'),
+        (Costly, "{cost: much}", "pluginConfig of Limited: args: InvalidOperation: "),
         (Unreadable, "{}", "plugin Limited: args_type: Unable to generate pydantic-core schema for "),
     ],
 )
