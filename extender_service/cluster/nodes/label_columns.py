@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from extender_service.caches import LruCache, size_of
 from extender_service.cluster.structures.interning import Interner
+from extender_service.cluster.structures.memo import read_only
 from extender_service.kube.parsing.selectors import parse_label_integer
 
 ABSENT = -1
@@ -43,8 +44,8 @@ class LabelColumn:
         if self._integers is None or self._version != self.values.version:
             parsed = [None if value is None else parse_label_integer(value) for value in self.values.values]
             self._integers = (
-                np.array([number or 0 for number in parsed], np.int64),
-                np.array([number is not None for number in parsed], np.bool_),
+                read_only(np.array([number or 0 for number in parsed], np.int64)),
+                read_only(np.array([number is not None for number in parsed], np.bool_)),
             )
             self._version = self.values.version
         return self._integers

@@ -7,6 +7,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from extender_service.cluster.structures.memo import read_only
+
 Positions = NDArray[np.intp]
 
 
@@ -63,12 +65,12 @@ C = TypeVar("C", bound=Carried)
 
 
 class Column(Generic[C]):
-    """The values of a column in these worlds, not to be written to, and how to apply more changes to it."""
+    """The values of a column in these worlds, which are read-only, and how to apply more changes to a copy of them."""
 
     __slots__ = ("carried", "values")
 
     def __init__(self, values: NDArray[Any], carried: C) -> None:
-        self.values = values
+        self.values = read_only(values)
         self.carried = carried
 
 

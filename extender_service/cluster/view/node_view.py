@@ -205,7 +205,7 @@ class NodeView:
             by_row = np.zeros(self._table.capacity, np.int64)
             self._pods.add_requested_by_row(resource, by_row)
             moved = self.added(("unoffered", resource), partial(self._pods.unoffered_amounts, resource))
-            known[resource] = self.of_rows(by_row) + moved
+            known[resource] = read_only(self.of_rows(by_row) + moved)
         return known[resource]
 
     def left_of(self, dimensions: tuple[int, ...]) -> NDArray[np.int64]:
@@ -387,11 +387,12 @@ class NodeView:
         amounts: NDArray[np.int64]
         if isinstance(rows, slice):
             beside = matrix[rows]
-            return read_only(beside[:, : self._size]) if self._rows is None else beside.take(self._rows, axis=1)
-        amounts = matrix[rows, : self._size] if self._rows is None else matrix[rows[:, None], self._rows]
-        if unknown:
-            amounts[unknown] = 0
-        return amounts
+            amounts = beside[:, : self._size] if self._rows is None else beside.take(self._rows, axis=1)
+        else:
+            amounts = matrix[rows, : self._size] if self._rows is None else matrix[rows[:, None], self._rows]
+            if unknown:
+                amounts[unknown] = 0
+        return read_only(amounts)
 
 
 def compute(memory: NodeMemory, pods: PodTable, key: Any, rows: NoMemo) -> NDArray[Any]:

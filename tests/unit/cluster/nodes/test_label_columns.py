@@ -1,6 +1,7 @@
 from collections.abc import Mapping
 
 import numpy as np
+import pytest
 
 from extender_service.cluster.nodes.label_columns import ABSENT, LabelColumn, LabelColumns
 
@@ -102,6 +103,12 @@ def test_values_are_read_as_integers_for_gt_and_lt() -> None:
     integers, is_integer = column.integers()
     assert is_integer[column.numbers[:3]].tolist() == [True, False, True]
     assert integers[column.numbers[[0, 2]]].tolist() == [16, -4]
+
+
+def test_integers_cannot_be_written_to() -> None:
+    for shared in columns_of({"cores": "16"}).column("cores", 1).integers():
+        with pytest.raises(ValueError, match="read-only"):
+            shared[:] = 0
 
 
 def test_integers_follow_when_a_number_gets_another_value() -> None:

@@ -295,6 +295,24 @@ def test_a_plugin_cannot_write_to_what_is_kept(many: Cluster) -> None:
     assert many.view(None).kept_by_room(left).tolist()[:5] == [0, 1000, 2000, 2500, 3000]
 
 
+@pytest.mark.parametrize("is_changed", [False, True])
+@pytest.mark.parametrize("names", [None, ["b", "a"]])
+def test_a_plugin_cannot_write_to_what_other_plugins_see(
+    cluster: Cluster, names: list[str] | None, is_changed: bool
+) -> None:
+    view = cluster.view(None if names is None else cluster.nodes.rows_named(names))
+    if is_changed:
+        view = view.changed(RowChanges([0], [slot_of(cluster, "web")], [1]))
+    cpu = view.dimension("cpu")
+    amounts = [view.requested(cpu), view.requested_of((cpu, -1)), view.requested_of_unoffered(RESOURCES[-1])]
+    shared: list[NDArray[np.generic]] = [*amounts, *view.label("zone")[1].integers()]
+    if is_changed:
+        shared += [view.port_sets()[0], view.added("pods", lambda slots: np.ones(len(slots), np.int64))]
+    for array in shared:
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 7
+
+
 def test_what_is_remembered_of_an_array_ends_when_the_array_changes(many: Cluster) -> None:
     left = CpuLeft()
     for requests, most in (("1", 3000), ("2", 2000), ("3", 1000)):
