@@ -5,7 +5,7 @@ Each function returns None for a usable answer, else a text with what the plugin
 
 import inspect
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from numbers import Real
 
 import numpy as np
@@ -20,8 +20,7 @@ _WHOLE_NUMBERS = (int, np.integer)
 
 def wrong_names(answer: object) -> str | None:
     """Check an answer of PreFilter, which may name the only nodes to look at."""
-    is_right = isinstance(answer, Collection) and not isinstance(answer, str)
-    return None if is_right else _instead(answer, "a Status, the names of nodes or None")
+    return _wrong_items(answer, Collection, str, "a Status, the names of nodes or None")
 
 
 def wrong_status(answer: object) -> str | None:
@@ -77,6 +76,16 @@ def wrong_score(answer: object) -> str | None:
     """Check a score of one node. As in an array of scores, a bool is no number."""
     is_right = isinstance(answer, _WHOLE_NUMBERS) and not isinstance(answer, bool)
     return None if is_right else _instead(answer, "a whole number")
+
+
+def _wrong_items(
+    answer: object, container: type[Iterable[object]], items: type | tuple[type, ...], wanted: str
+) -> str | None:
+    """Check an answer of several items, without any Python per item: there may be thousands."""
+    if not isinstance(answer, container) or isinstance(answer, str):
+        return _instead(answer, wanted)
+    other = next((given for given in set(map(type, answer)) if not issubclass(given, items)), None)
+    return None if other is None else f"{type(answer).__name__} of {other.__name__}, not {wanted}"
 
 
 def _instead(answer: object, wanted: str) -> str:

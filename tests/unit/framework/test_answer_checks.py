@@ -12,10 +12,11 @@ from extender_service.framework.answer_checks import (
 )
 from extender_service.framework.interface import PostFilterResult
 from extender_service.framework.status import SKIP, Code, Rejections, Status, unschedulable
+from extender_service.kube.types.core import Node
 
 
 def test_right_answers_are_taken() -> None:
-    assert wrong_names(["node-1"]) is wrong_names({"node-1"}) is None
+    assert wrong_names(["node-1"]) is wrong_names({"node-1"}) is wrong_names(np.array(["node-1"])) is None
     assert wrong_status(SKIP) is None
     assert wrong_permit((None, 0)) is wrong_permit((Status(Code.WAIT), np.int64(5))) is None
     assert wrong_post_filter(PostFilterResult(Status(Code.SUCCESS))) is None
@@ -29,6 +30,8 @@ def test_right_answers_are_taken() -> None:
     [
         (wrong_names("node-1"), "str, not a Status, the names of nodes or None"),
         (wrong_names(True), "bool, not a Status, the names of nodes or None"),
+        (wrong_names(np.flatnonzero([True])), "ndarray of int64, not a Status, the names of nodes or None"),
+        (wrong_names(["node-1", Node()]), "list of Node, not a Status, the names of nodes or None"),
         (wrong_status(True), "bool, not a Status or None"),
         (wrong_status(Status(Code.SUCCESS)), "Status(Code.SUCCESS): return None instead"),
         (wrong_permit((Status(Code.SUCCESS), 0.0)), "Status(Code.SUCCESS): return None instead"),
