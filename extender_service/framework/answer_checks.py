@@ -62,7 +62,7 @@ def wrong_rejections(answer: object, nodes: int) -> str | None:
     keys: object = answer.keys
     if not isinstance(keys, np.ndarray) or keys.dtype != _INT64:
         return f"Rejections whose keys are {_instead(keys, 'an array of int64')}"
-    return None if keys.shape == (nodes,) else f"Rejections of {len(keys)} nodes, not of all {nodes}"
+    return None if keys.shape == (nodes,) else f"Rejections whose keys have the shape {keys.shape}, not {(nodes,)}"
 
 
 def wrong_scores(answer: object, nodes: int) -> str | None:

@@ -1,25 +1,33 @@
 """Calls plugins. An exception of a plugin ends the cycle, with an error that names the plugin and extension point."""
 
-import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from extender_service.framework.answer_checks import wrong_awaitable
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.interface import Plugin, PostFilterResult
-from extender_service.framework.plugin_errors import RAISED, NoTimeLeftError, PluginError, is_fault, text_of
+from extender_service.framework.plugin_errors import RAISED, CycleError, NoTimeLeftError, PluginError, logged_failure
 from extender_service.framework.recording import Recorder
 from extender_service.framework.status import Code, Status
 from extender_service.kube.api_errors import KubeError
 from extender_service.seams import Clock
 
-log = logging.getLogger(__name__)
+# Verdicts raise CycleError, too, so it is defined beneath them. For callers, it belongs to the errors below.
+__all__ = [
+    "CycleError",
+    "OutOfTimeError",
+    "RejectedError",
+    "RequestFailedError",
+    "awaited",
+    "call",
+    "call_to_its_end",
+    "guarded",
+    "require_answer",
+    "require_time",
+    "running",
+]
 
 T = TypeVar("T")
-
-
-class CycleError(Exception):
-    """The cycle failed, as opposed to the pod not fitting; the text says what went wrong, and in which plugin."""
 
 
 class RejectedError(CycleError):
@@ -86,7 +94,7 @@ def call(state: CycleState, plugin: Plugin, point: str, method: Callable[..., T]
     else:
         try:
             answer = method(*args)
-        except OutOfTimeError:
+        except CycleError:
             raise
         except RAISED as error:
             raise _failure(plugin, point, error) from error
@@ -125,7 +133,7 @@ def guarded(plugin: Plugin, point: str, method: Callable[..., T], *args: object)
     """Call a plugin, however long it takes. Raises CycleError."""
     try:
         return method(*args)
-    except OutOfTimeError:
+    except CycleError:
         raise  # from a plugin that ran other plugins
     except RAISED as error:
         raise _failure(plugin, point, error) from error
@@ -158,6 +166,4 @@ def _failure(plugin: Plugin, point: str, error: BaseException) -> CycleError:
     doing = running(plugin, point)
     if isinstance(error, NoTimeLeftError):
         return OutOfTimeError(f"{doing}: {error}")
-    if is_fault(error):
-        log.error("a plugin failed", exc_info=error, extra={"doing": doing})
-    return CycleError(f"{doing}: {text_of(error)}")
+    return logged_failure(doing, error)

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.view.node_view import NodeView
+from extender_service.framework.plugin_errors import RAISED, CycleError, logged_failure
 from extender_service.framework.status import Code, Rejections, Status
 
 
@@ -23,10 +24,17 @@ class Settled(NamedTuple):
     statuses: dict[int, Status]
 
     def status_of(self, key: int) -> Status:
-        """Return the status for a key, under the plugin's name."""
+        """Return the status for a key, under the plugin's name. Raises CycleError if the plugin fails to give it."""
         status = self.statuses.get(key)
         if status is None:
-            status = self.statuses[key] = self.rejections.status_of(key).given_by(self.plugin)
+            doing = f'running "{self.plugin}" filter plugin'
+            try:
+                given: object = self.rejections.status_of(key)
+            except RAISED as error:
+                raise logged_failure(doing, error) from error
+            if not isinstance(given, Status):
+                raise CycleError(f"{doing}: its Rejections have a {type(given).__name__}, not a Status")
+            status = self.statuses[key] = given.given_by(self.plugin)
         return status
 
 
@@ -128,7 +136,10 @@ class Verdicts:
         return False
 
     def groups(self) -> Iterator[tuple[Status, NDArray[np.intp]]]:
-        """Iterate over the distinct statuses of rejected nodes, each with the positions that have it."""
+        """Iterate over the distinct statuses of rejected nodes, each with the positions that have it.
+
+        Raises CycleError if a plugin fails to say why it rejected a node.
+        """
         for settled in self._settled:
             keys = settled.keys
             first = int(keys[0])

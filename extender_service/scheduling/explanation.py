@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from extender_service.framework.guard import CycleError
 from extender_service.framework.runtime import Scores
 from extender_service.framework.verdicts import Settled, Verdicts
 from extender_service.scheduling.decision import Decision
@@ -123,7 +124,8 @@ def _most_frequent(keys: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
 def _reasons(settled: Settled, key: int) -> list[str]:
     try:
         reasons = settled.status_of(key).reasons
-    except Exception:
-        log.exception("a plugin cannot say why it refused a node", extra={"plugin": settled.plugin})
+    except CycleError as error:
+        extra = {"plugin": settled.plugin, "error": str(error)}
+        log.error("a plugin cannot say why it refused a node", extra=extra)  # noqa: TRY400 - the traceback is logged
         return [OTHER_REASONS]
     return [reason if len(reason) <= _MOST_CHARACTERS else f"{reason[:_MOST_CHARACTERS]}…" for reason in reasons]

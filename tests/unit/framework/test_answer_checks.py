@@ -47,7 +47,11 @@ def test_right_answers_are_taken() -> None:
         (wrong_rejections(np.array([True]), 1), "an array (1,) of bool, not Rejections or None"),
         (
             wrong_rejections(Rejections.where(np.array([True]), unschedulable("no")), 2),
-            "Rejections of 1 nodes, not of all 2",
+            "Rejections whose keys have the shape (1,), not (2,)",
+        ),
+        (
+            wrong_rejections(Rejections(np.array(1), lambda _: unschedulable("no")), 2),
+            "Rejections whose keys have the shape (), not (2,)",
         ),
         (
             wrong_rejections(Rejections([0, 1], lambda _: unschedulable("no")), 2),  # type: ignore[arg-type]

@@ -490,6 +490,14 @@ def test_a_post_filter_that_raises_is_an_error_with_its_name() -> None:
         post_filter(preempting(), CycleState(POD))
 
 
+def test_a_filter_that_fails_while_a_post_filter_runs_is_the_one_that_is_named() -> None:
+    broken = Stub("A", rejects=fails(ValueError("oops")))
+    preempts = Preempts(None, make_handle(stub_cluster()))
+    profile = Profile("default-scheduler", {"filter": [(broken, 1)], "postFilter": [(preempts, 1)]})
+    with pytest.raises(CycleError, match=r'^running "A" filter plugin: ValueError: oops$'):
+        post_filter(profile, CycleState(POD))
+
+
 @pytest.mark.parametrize(("answer", "kind"), [(None, "NoneType"), (NO, "Status")])
 def test_a_post_filter_that_returns_no_result_is_an_error_with_its_name(
     answer: object, kind: str, monkeypatch: pytest.MonkeyPatch

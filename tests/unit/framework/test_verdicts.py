@@ -1,8 +1,14 @@
-import numpy as np
+import asyncio
+from collections.abc import Callable
+from typing import Any
 
+import numpy as np
+import pytest
+
+from extender_service.framework.guard import CycleError
 from extender_service.framework.status import Code, Rejections, Status, unschedulable
 from extender_service.framework.verdicts import Verdicts
-from tests.support.stub_plugins import stub_cluster
+from tests.support.stub_plugins import fails, stub_cluster
 
 NO = unschedulable("no")
 NAMES = [f"n{number}" for number in range(16)]
@@ -102,3 +108,20 @@ def test_a_node_that_pre_filter_left_out_can_be_brought_back_without_a_status() 
     assert asked.bring_back(asked.view.names.index("n2"))
     assert groups(asked) == {("A", "no"): ["n3"]}
     assert not asked.passing.any()
+
+
+@pytest.mark.parametrize(
+    ("says", "problem"),
+    [
+        (fails(IndexError("no such reason")), "IndexError: no such reason"),
+        (fails(asyncio.CancelledError("stopped")), "CancelledError: stopped"),
+        (lambda: None, "its Rejections have a NoneType, not a Status"),
+        (lambda: "no", "its Rejections have a str, not a Status"),
+    ],
+)
+def test_a_plugin_that_does_not_say_why_it_rejects_a_node_is_named(says: Callable[[], Any], problem: str) -> None:
+    asked = verdicts(*NAMES)
+    asked.reject("A", Rejections(np.ones(len(NAMES), np.int64), lambda _: says()))
+    with pytest.raises(CycleError) as raised:
+        groups(asked)
+    assert str(raised.value) == f'running "A" filter plugin: {problem}'

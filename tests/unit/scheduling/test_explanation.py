@@ -90,8 +90,9 @@ def test_a_plugin_that_cannot_say_why_is_logged_and_its_nodes_are_counted(caplog
 
     decision = decided(filtering(Says([1, 0, 1, 0, 0, 0], status_of)), stub_cluster(*NAMES), NAMES)
     assert refusals(grounds(decision)) == ({OTHER_REASONS: 2}, {"Says": 2})
-    (record,) = caplog.records
-    assert (record.levelno, vars(record)["plugin"]) == (logging.ERROR, "Says")
+    failure, line = caplog.records
+    assert failure.exc_info is not None
+    assert (line.levelno, vars(line)["plugin"]) == (logging.ERROR, "Says")
 
 
 def test_reasons_are_those_of_the_decision_whatever_has_changed_since() -> None:
