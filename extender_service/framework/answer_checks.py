@@ -5,12 +5,12 @@ Each function returns None for a usable answer, else a text with what the plugin
 
 import inspect
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from numbers import Real
 
 import numpy as np
 
-from extender_service.framework.interface import PostFilterResult
+from extender_service.framework.interface import Needs, PostFilterResult
 from extender_service.framework.status import Code, Rejections, Status
 
 _INT64 = np.dtype(np.int64)
@@ -52,7 +52,22 @@ def wrong_post_filter(answer: object) -> str | None:
     if not isinstance(answer, PostFilterResult):
         return _instead(answer, "a PostFilterResult")
     status: object = answer.status
-    return None if isinstance(status, Status) else f"a PostFilterResult whose status is {_instead(status, 'a Status')}"
+    if not isinstance(status, Status):
+        return f"a PostFilterResult whose status is {_instead(status, 'a Status')}"
+    wrong = _wrong_items(answer.victims, Sequence, _WHOLE_NUMBERS, "a tuple of slots")
+    return None if wrong is None else f"a PostFilterResult whose victims are {wrong}"
+
+
+def wrong_needs(answer: object) -> str | None:
+    """Check what a Filter says that must be left on a node."""
+    if not isinstance(answer, Needs):
+        return _instead(answer, "Needs or None")
+    for name, numbers in answer._asdict().items():
+        wrong = _wrong_items(numbers, tuple, _WHOLE_NUMBERS, "whole numbers")
+        if wrong is not None:
+            return f"Needs whose {name} are {wrong}"
+    dimensions, amounts = len(answer.dimensions), len(answer.amounts)
+    return None if dimensions == amounts else f"Needs with {dimensions} dimensions and {amounts} amounts"
 
 
 def wrong_rejections(answer: object, nodes: int) -> str | None:

@@ -15,6 +15,7 @@ from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.answer_checks import (
     wrong_names,
+    wrong_needs,
     wrong_post_filter,
     wrong_rejections,
     wrong_scores,
@@ -324,6 +325,7 @@ class FilteringAgain:
         needs = guarded(plugin, "Filter", plugin.needs, state, nodes)
         if needs is None:
             return None
+        require_answer(plugin, "Filter", wrong_needs(needs))
         doing = running(plugin, "Filter")
         joining = _joining(nodes, self._nominated)
         return Room(plugin.name, nodes, needs, joining, lambda: require_time(state.clock, state.deadline, doing))

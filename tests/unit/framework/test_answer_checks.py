@@ -3,6 +3,7 @@ import pytest
 
 from extender_service.framework.answer_checks import (
     wrong_names,
+    wrong_needs,
     wrong_permit,
     wrong_post_filter,
     wrong_rejections,
@@ -10,7 +11,7 @@ from extender_service.framework.answer_checks import (
     wrong_scores,
     wrong_status,
 )
-from extender_service.framework.interface import PostFilterResult
+from extender_service.framework.interface import Needs, PostFilterResult
 from extender_service.framework.status import SKIP, Code, Rejections, Status, unschedulable
 from extender_service.kube.types.core import Node
 
@@ -20,6 +21,8 @@ def test_right_answers_are_taken() -> None:
     assert wrong_status(SKIP) is None
     assert wrong_permit((None, 0)) is wrong_permit((Status(Code.WAIT), np.int64(5))) is None
     assert wrong_post_filter(PostFilterResult(Status(Code.SUCCESS))) is None
+    assert wrong_post_filter(PostFilterResult(Status(Code.SUCCESS), "node-1", (3, 1))) is None
+    assert wrong_needs(Needs((0, 1), (500, 7))) is None
     assert wrong_rejections(Rejections.where(np.array([True, False]), unschedulable("no")), 2) is None
     assert wrong_scores(np.array([1, 2]), 2) is None
     assert wrong_score(7) is wrong_score(np.int64(7)) is None
@@ -44,6 +47,21 @@ def test_right_answers_are_taken() -> None:
             wrong_post_filter(PostFilterResult("no")),  # type: ignore[arg-type]
             "a PostFilterResult whose status is str, not a Status",
         ),
+        (
+            wrong_post_filter(PostFilterResult(Status(Code.SUCCESS), "node-1", ("web",))),  # type: ignore[arg-type]
+            "a PostFilterResult whose victims are tuple of str, not a tuple of slots",
+        ),
+        (
+            wrong_post_filter(PostFilterResult(Status(Code.SUCCESS), "node-1", "web")),  # type: ignore[arg-type]
+            "a PostFilterResult whose victims are str, not a tuple of slots",
+        ),
+        (wrong_needs((0, 500)), "tuple, not Needs or None"),
+        (
+            wrong_needs(Needs((0,), (0.5,))),  # type: ignore[arg-type]
+            "Needs whose amounts are tuple of float, not whole numbers",
+        ),
+        (wrong_needs(Needs([0], (5,))), "Needs whose dimensions are list, not whole numbers"),  # type: ignore[arg-type]
+        (wrong_needs(Needs((0, 1), (5,))), "Needs with 2 dimensions and 1 amounts"),
         (wrong_rejections(np.array([True]), 1), "an array (1,) of bool, not Rejections or None"),
         (
             wrong_rejections(Rejections.where(np.array([True]), unschedulable("no")), 2),

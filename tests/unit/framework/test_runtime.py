@@ -9,13 +9,22 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from extender_service.cluster.state.node_info import NodeInfo
+from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError, OutOfTimeError
-from extender_service.framework.interface import Filter, FilterAgain, PostFilter, PostFilterResult, PreEnqueue
+from extender_service.framework.interface import (
+    Filter,
+    FilterAgain,
+    Needs,
+    PostFilter,
+    PostFilterResult,
+    PreEnqueue,
+)
 from extender_service.framework.per_node import FilterNode
 from extender_service.framework.plugin_errors import NoTimeLeftError, PluginError
 from extender_service.framework.profile import Profile
 from extender_service.framework.runtime import (
+    FilteringAgain,
     filter_nodes,
     run_post_filter,
     run_pre_enqueue,
@@ -23,7 +32,7 @@ from extender_service.framework.runtime import (
     run_pre_score,
     run_score,
 )
-from extender_service.framework.status import SKIP, Code, Status, unresolvable, unschedulable
+from extender_service.framework.status import SKIP, Code, Rejections, Status, unresolvable, unschedulable
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import Pod
@@ -498,14 +507,55 @@ def test_a_filter_that_fails_while_a_post_filter_runs_is_the_one_that_is_named()
         post_filter(profile, CycleState(POD))
 
 
-@pytest.mark.parametrize(("answer", "kind"), [(None, "NoneType"), (NO, "Status")])
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (None, "NoneType, not a PostFilterResult"),
+        (NO, "Status, not a PostFilterResult"),
+        (
+            PostFilterResult(Status(Code.SUCCESS), "a", ("web",)),  # type: ignore[arg-type]
+            "a PostFilterResult whose victims are tuple of str, not a tuple of slots",
+        ),
+    ],
+)
 def test_a_post_filter_that_returns_no_result_is_an_error_with_its_name(
-    answer: object, kind: str, monkeypatch: pytest.MonkeyPatch
+    answer: object, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Preempts, "post_filter", lambda *_: answer)
     with pytest.raises(CycleError) as raised:
         post_filter(preempting(), CycleState(POD))
-    assert str(raised.value) == f'running PostFilter plugin "Preempts": it returned {kind}, not a PostFilterResult'
+    assert str(raised.value) == f'running PostFilter plugin "Preempts": it returned {says}'
+
+
+class Compares(Filter):
+    """Has preemption compare what nodes have left."""
+
+    name = "Compares"
+
+    def __init__(self, needed: Any) -> None:
+        super().__init__(None, make_handle(stub_cluster()))
+        self._needed = needed
+
+    def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
+        return None
+
+    def needs(self, state: CycleState, nodes: NodeView) -> Needs | None:
+        needed: Needs | None = self._needed
+        return needed
+
+
+@pytest.mark.parametrize(
+    ("needed", "says"),
+    [
+        ((0, 5), "tuple, not Needs or None"),
+        (Needs((0,), ("5",)), "Needs whose amounts are tuple of str, not whole numbers"),  # type: ignore[arg-type]
+    ],
+)
+def test_needs_of_the_wrong_kind_are_told_with_the_name_of_the_filter(needed: object, says: str) -> None:
+    again = FilteringAgain(filtering(Compares(needed)), CycleState(POD), POD, ())
+    with pytest.raises(CycleError) as raised:
+        again.room_on(stub_cluster("a").view(None))
+    assert str(raised.value) == f'running "Compares" filter plugin: it returned {says}'
 
 
 class Remembers(PostFilter):
