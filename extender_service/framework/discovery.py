@@ -7,6 +7,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, NamedTuple
 
 from extender_service.framework.interface import EXTENSION_POINTS, Plugin, extension_points
+from extender_service.framework.per_node import FilterNode, ScoreNode
 
 GROUP = "extender_service.plugins"
 
@@ -89,14 +90,14 @@ def _checked(plugin: Any, origin: str) -> type[Plugin]:
 
 
 def _methods_not_awaited(plugin: type[Plugin]) -> Iterator[str]:
-    """Iterate over the methods of the plugin's extension points that the service does not await.
+    """Iterate over the methods of the plugin's base classes that the service does not await.
 
     A coroutine that is not awaited does nothing. Whether `pre_bind` and `bind` return an awaitable is checked at the
     call: under a decorator, they may without being `async def`.
     """
-    points: list[type[Plugin]] = [Plugin, *EXTENSION_POINTS.values()]
-    for point in points:
-        if issubclass(plugin, point):
-            for name, method in vars(point).items():
+    bases: list[type[Plugin]] = [Plugin, FilterNode, ScoreNode, *EXTENSION_POINTS.values()]
+    for base in bases:
+        if issubclass(plugin, base):
+            for name, method in vars(base).items():
                 if inspect.isfunction(method) and not inspect.iscoroutinefunction(method):
                     yield name

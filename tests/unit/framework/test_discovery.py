@@ -11,6 +11,7 @@ from tests.support.installed_package import install
 MODULE = """
 import functools
 from extender_service.framework.interface import Bind, Filter, Plugin, PostBind, PreBind, Reserve
+from extender_service.framework.per_node import FilterNode, ScoreNode
 
 class Good(Filter):
     name = "Good"
@@ -37,6 +38,14 @@ class AwaitedUnreserve(Reserve):
 class AwaitedHint(Good):
     name = "AwaitedHint"
     async def queueing_hint(self, event, pod, old, new): return None
+
+class AwaitedFilterNode(FilterNode):
+    name = "AwaitedFilterNode"
+    async def filter_node(self, state, pod, node): return None
+
+class AwaitedScoreNode(ScoreNode):
+    name = "AwaitedScoreNode"
+    async def score_node(self, state, pod, node): return 0
 
 class Binds(Bind, PreBind):
     name = "Binds"
@@ -117,6 +126,8 @@ def test_a_broken_entry_point_is_named_by_its_package_and_keeps_no_other_plugin_
         ("users_plugins:Awaited", "users_plugins:Awaited: post_bind must not be `async def`"),
         ("users_plugins:AwaitedUnreserve", "users_plugins:AwaitedUnreserve: unreserve must not be `async def`"),
         ("users_plugins:AwaitedHint", "users_plugins:AwaitedHint: queueing_hint must not be `async def`"),
+        ("users_plugins:AwaitedFilterNode", "users_plugins:AwaitedFilterNode: filter_node must not be `async def`"),
+        ("users_plugins:AwaitedScoreNode", "users_plugins:AwaitedScoreNode: score_node must not be `async def`"),
     ],
 )
 def test_what_is_wrong_with_a_plugin_is_said_in_one_line(module: str, reference: str, problem: str) -> None:
