@@ -130,7 +130,8 @@ class BindingCycle:
                     status, seconds = answer
                     if status is not None and status.code == Code.WAIT:
                         run.code = point.code = Code.WAIT
-                        waits[plugin.name] = min(seconds, MAX_WAIT_SECONDS)
+                        # As in Go, a wait below zero ends at once. So does one of minus infinity.
+                        waits[plugin.name] = max(min(seconds, MAX_WAIT_SECONDS), -MAX_WAIT_SECONDS)
                     else:
                         _require_none(plugin, "Permit", status)
         if waits:

@@ -1,5 +1,6 @@
 import asyncio
 import functools
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from typing import ClassVar
@@ -273,6 +274,12 @@ def test_a_pod_that_is_allowed_is_not_rejected() -> None:
 def test_a_pod_that_waits_for_too_long_is_rejected() -> None:
     with pytest.raises(CycleError, match=r"rejected due to timeout after waiting 10ms at plugin Recorder"):
         waiting(lambda _: None, seconds=0.01)
+
+
+@pytest.mark.parametrize(("seconds", "waited"), [(-5.0, "-5s"), (-math.inf, "-15m0s"), (-1e300, "-15m0s")])
+def test_a_pod_that_may_wait_for_less_than_nothing_is_rejected_at_once(seconds: float, waited: str) -> None:
+    with pytest.raises(CycleError, match=f"rejected due to timeout after waiting {waited} at plugin Recorder"):
+        waiting(lambda _: None, seconds)
 
 
 def test_a_pod_whose_place_is_given_up_waits_no_longer() -> None:
