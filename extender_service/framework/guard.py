@@ -1,5 +1,6 @@
 """Calls plugins. An exception of a plugin ends the cycle, with an error that names the plugin and extension point."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -142,7 +143,8 @@ def guarded(plugin: Plugin, point: str, method: Callable[..., T], *args: object)
 async def awaited(plugin: Plugin, point: str, method: Callable[..., Awaitable[T]], *args: object) -> T:
     """Call a plugin and await its answer.
 
-    Raises CycleError. A KubeError passes unchanged, since the caller may have to read the object to learn its state.
+    Raises CycleError. A KubeError passes unchanged, since the caller may have to read the object to learn its state. So
+    does CancelledError if this task is being cancelled, and not one that the plugin awaited.
     """
     try:
         answer = method(*args)
@@ -151,8 +153,15 @@ async def awaited(plugin: Plugin, point: str, method: Callable[..., Awaitable[T]
         return await answer
     except KubeError:
         raise
-    except Exception as error:
+    except RAISED as error:
+        if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+            raise
         raise _failure(plugin, point, error) from error
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def require_answer(plugin: Plugin, point: str, wrong: str | None) -> None:

@@ -163,6 +163,42 @@ def test_a_step_that_is_no_coroutine_is_an_error_that_names_the_plugin(
         asyncio.run(whole(cycle))
 
 
+@pytest.mark.parametrize(("point", "name"), [("pre_bind", "PreBind"), ("bind", "Bind")])
+def test_a_step_that_awaited_a_cancelled_task_is_an_error_that_names_the_plugin(
+    point: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cycle, _ = cycle_of(Recorder("a", []))
+
+    async def awaiting(*_: object) -> None:
+        task = asyncio.create_task(asyncio.sleep(60))
+        task.cancel()
+        await task
+
+    monkeypatch.setattr(Recorder, point, awaiting)
+    with pytest.raises(CycleError, match=f'^running {name} plugin "Recorder": CancelledError: '):
+        asyncio.run(whole(cycle))
+
+
+@pytest.mark.parametrize("point", ["pre_bind", "bind"])
+def test_a_binding_that_is_cancelled_itself_ends_as_cancelled(point: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cycle, _ = cycle_of(Recorder("a", []))
+    begun = asyncio.Event()
+
+    async def awaiting(*_: object) -> None:
+        begun.set()
+        await asyncio.sleep(60)
+
+    async def cancelled() -> None:
+        running = asyncio.create_task(whole(cycle))
+        await begun.wait()
+        running.cancel()
+        await running
+
+    monkeypatch.setattr(Recorder, point, awaiting)
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(cancelled())
+
+
 @pytest.mark.parametrize("point", ["pre_bind", "bind"])
 def test_a_step_under_a_decorator_is_awaited(point: str, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
