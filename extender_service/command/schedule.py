@@ -1,31 +1,23 @@
-"""Builds the scheduler from its options, and runs it.
-
-caches synced ──▶ lead ──▶ schedule ──SIGTERM──▶ finish writes ──▶ release the lease ──▶ exit 0
-                    └──────── lease lost: nothing is written any more ──▶ exit 1
-
-With delayCacheUntilActive, a replica leads first. Then it syncs its caches, and goes on to renew the lease meanwhile.
-"""
+"""Builds the scheduler from its options, and runs it."""
 
 import asyncio
 import logging
-import signal
-from collections.abc import AsyncIterator, Coroutine, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import uvloop
 
 from extender_service.cluster.sources.api_server import ApiServer
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.command.background import debug_on_signal, log_sync
 from extender_service.command.election import Candidacy, LeaseLostError, decision_seconds
 from extender_service.command.free_memory import returning_free_memory
 from extender_service.command.huge_pages import begin_to_use_huge_pages
 from extender_service.command.schedule_options import ScheduleOptions
+from extender_service.command.scheduler_program import SchedulerProgram
 from extender_service.command.secure_server import SecureListener
 from extender_service.command.server_release import rules_for_server
 from extender_service.command.setup import Setup, setup_of_some_release
@@ -34,9 +26,6 @@ from extender_service.config.dump import dump_config
 from extender_service.config.loading import Change
 from extender_service.config.types import Extender, KubeSchedulerConfiguration
 from extender_service.framework.handle import Handle
-from extender_service.framework.profiles import Profiles
-from extender_service.framework.queueing_hints import queueing_hints
-from extender_service.framework.recording import Recorder
 from extender_service.kube.any_kind import any_kind
 from extender_service.kube.api_resources import NODES
 from extender_service.kube.connection.client import KubeClient, RefuseWrites
@@ -46,42 +35,25 @@ from extender_service.kube.credentials.lookup import Credentials, load_credentia
 from extender_service.kube.nodes_with_json import NODES_WITH_JSON
 from extender_service.kube.pods_by_need import pods_by_need
 from extender_service.kube.writing.event_recorder import EventRecorder
-from extender_service.observability.configz import configuration_route
-from extender_service.observability.health import Health, release_check, watch_checks
+from extender_service.observability.health import Health
 from extender_service.observability.logs import configure_logging
 from extender_service.observability.metrics_registry import MetricsRegistry
-from extender_service.observability.operations import health_routes, operations_routes, resource_route
-from extender_service.observability.sli_metrics import SliMetrics
-from extender_service.queue.pod_backoff import PodBackoff
-from extender_service.queue.queue_dump import queue_dump
-from extender_service.queue.scheduling_queue import SchedulingQueue
-from extender_service.scheduler.attempt import SchedulingCycle
-from extender_service.scheduler.event_handlers import EventHandlers, storage_kinds
+from extender_service.observability.operations import health_routes
+from extender_service.scheduler.assembly import SchedulerParts, assemble
+from extender_service.scheduler.event_handlers import storage_kinds
+from extender_service.scheduler.event_timing import EventTiming
 from extender_service.scheduler.extenders.access import posts_to
 from extender_service.scheduler.extenders.extender_client import ExtenderClient
 from extender_service.scheduler.extenders.extenders import Extenders
-from extender_service.scheduler.node_order import NodeOrder
-from extender_service.scheduler.node_sampling import NodeSampling, percentages
-from extender_service.scheduler.nominated_pods import nominations
 from extender_service.scheduler.pod_lister import PodLister
 from extender_service.scheduler.pod_resource_metrics import PodResourceMetrics
 from extender_service.scheduler.registered_kinds import RegisteredKind, registered_kinds
-from extender_service.scheduler.scheduler import Scheduler
 from extender_service.scheduler.scheduler_metrics import SchedulerMetrics, SchedulerState
-from extender_service.scheduler.time_limit import TimeLimit
-from extender_service.scheduling.engine import Engine
 from extender_service.seams import THIS_MACHINE, Machine
 from extender_service.serving.process_end import set_signal_handler
 from extender_service.serving.watchdog import watchdog
 
 log = logging.getLogger(__name__)
-
-# How long the writes under way may take after SIGTERM, then what follows from their answers, and then the events.
-# Meanwhile no other replica leads.
-_GRACE_SECONDS = 10.0
-_AFTERMATH_SECONDS = 0.1
-_EVENTS_SECONDS = 1.0
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def schedule(options: ScheduleOptions) -> int:
@@ -160,33 +132,127 @@ async def _schedule_with(
     candidacy = Candidacy(election if election.leader_elect else None, lease_client, names[0], machine)
     client = client_of_its_own(candidacy.write_problem)
     events_client = client_of_its_own(candidacy.write_problem)
-    extenders = setup.config.extenders
     async with lease_client, client, events_client, AsyncExitStack() as connections:
         facts = {"api_server": credentials.server, "profiles": ",".join(names), "emulated_version": setup.rules.release}
         log.info("starting", extra=facts)
-        cluster = Cluster(setup.rules)
-        api_server = ApiServer(
-            cluster,
-            client,
-            setup.reads,
-            pods=pods_by_need(names, keeps_json=bool(extenders)),
-            nodes=NODES if all(extender.node_cache_capable for extender in extenders) else NODES_WITH_JSON,
-            clock=machine.clock,
-            wall_clock=machine.wall_clock,
-            random=machine.random,
-        )
-        clients = [
-            ExtenderClient(
-                extender, await connections.enter_async_context(to_it), cluster.nodes, api_server.get_pod_json
-            )
-            for extender, to_it in zip(extenders, _posts(extenders), strict=True)
-        ]
-        events = EventRecorder(events_client, names[0], machine=machine)
-        asked = Extenders(clients, setup.rules)
-        program = _Program(options, setup, cluster, client, api_server, events, candidacy, listener, asked, machine)
+        program = await _program(options, setup, client, events_client, candidacy, connections, listener, machine)
         with watchdog(options.watchdog_seconds):
             await program.run()
     log.info("stopped")
+
+
+async def _program(
+    options: ScheduleOptions,
+    setup: Setup,
+    client: KubeClient,
+    events_client: KubeClient,
+    candidacy: Candidacy,
+    connections: AsyncExitStack,
+    listener: SecureListener | None,
+    machine: Machine,
+) -> SchedulerProgram:
+    """Make the parts, which reach extenders until `connections` end. Raises StartError."""
+    cluster = Cluster(setup.rules)
+    api_server = _api_server(setup, cluster, client, machine)
+    extenders = await _extenders(setup, cluster, api_server, connections)
+    events = EventRecorder(events_client, setup.config.profiles[0].scheduler_name, machine=machine)
+    registry = MetricsRegistry(
+        version("extender-service"),
+        cluster,
+        api_server.states,
+        events=events.counts,
+        refusals={} if listener is None else listener.refusals,
+        clock=machine.clock,
+    )
+    metrics = SchedulerMetrics(registry.prometheus, machine.clock, setup.rules)
+    handle = Handle(cluster, api_server, clock=machine.clock, random=machine.random)
+    profiles = setup.profiles(handle)
+    for profile in profiles.values():
+        profile.recorder = registry.framework
+    pending = PodLister()
+    resources = PodResourceMetrics(cluster, pending.__contains__)
+    election = setup.config.leader_election
+    parts = assemble(
+        setup.config,
+        profiles,
+        handle,
+        api_server,
+        pending,
+        events.record,
+        sleep=asyncio.sleep,
+        wall_clock=machine.wall_clock,
+        metrics=metrics,
+        resources=resources,
+        extenders=extenders,
+        may_bind=candidacy.require_lead,
+        decision_seconds=decision_seconds(options.decision_seconds, election, options.watchdog_seconds),
+        max_in_unschedulable_seconds=options.max_in_unschedulable_seconds,
+        held_back_seconds=api_server.held_back_seconds,
+    )
+    _watch_for_plugins(api_server, parts, metrics.event_timing)
+    api_server.handle_with(parts.handlers.handler)
+    _show_state(registry, parts, candidacy)
+    return SchedulerProgram(
+        setup.config, parts, api_server, client, events, candidacy, registry, resources, listener, machine
+    )
+
+
+def _api_server(setup: Setup, cluster: Cluster, client: KubeClient, machine: Machine) -> ApiServer:
+    extenders = setup.config.extenders
+    names = [profile.scheduler_name for profile in setup.config.profiles]
+    return ApiServer(
+        cluster,
+        client,
+        setup.reads,
+        pods=pods_by_need(names, keeps_json=bool(extenders)),
+        nodes=NODES if all(extender.node_cache_capable for extender in extenders) else NODES_WITH_JSON,
+        clock=machine.clock,
+        wall_clock=machine.wall_clock,
+        random=machine.random,
+    )
+
+
+async def _extenders(setup: Setup, cluster: Cluster, api_server: ApiServer, connections: AsyncExitStack) -> Extenders:
+    """Return the extenders of the configuration, reached until `connections` end. Raises StartError."""
+    configured = setup.config.extenders
+    clients = [
+        ExtenderClient(extender, await connections.enter_async_context(to_it), cluster.nodes, api_server.get_pod_json)
+        for extender, to_it in zip(configured, _posts(configured), strict=True)
+    ]
+    return Extenders(clients, setup.rules)
+
+
+def _posts(extenders: Sequence[Extender]) -> list[Posts]:
+    try:
+        return [posts_to(extender, f"extenders[{index}]") for index, extender in enumerate(extenders)]
+    except CredentialsError as error:
+        raise StartError(f"--config: {error}") from error
+
+
+def _watch_for_plugins(api_server: ApiServer, parts: SchedulerParts, timing: EventTiming) -> None:
+    """Watch also the kinds of objects that plugins registered, whether or not any plugin reads them."""
+    rules, hints = parts.engine.cluster.rules, parts.hints.values()
+    api_server.also_read(storage_kinds(hints))
+    for kind, plugins in registered_kinds(hints).items():
+        log.info("watching a kind for plugins", extra={"kind": kind, "plugins": ",".join(sorted(plugins))})
+        resource = any_kind(kind, keeps_json=rules.queueing_hints)
+        store = RegisteredKind(kind, parts.queue, rules, timing, keeps_json=rules.queueing_hints)
+        api_server.also_watch(kind, resource, store)
+
+
+def _show_state(registry: MetricsRegistry, parts: SchedulerParts, candidacy: Candidacy) -> None:
+    """Show in the metrics what a scrape reads from the scheduler."""
+    elector = candidacy.elector
+    state = SchedulerState(
+        parts.queue.pending_counts,
+        parts.queue.in_flight_counts,
+        parts.engine.binder.__len__,
+        lambda: candidacy.is_leading,
+        None if elector is None else lambda: elector.slow_paths,
+        parts.engine.cluster.rules,
+    )
+    registry.prometheus.register(state)
+    registry.show_not_judged(parts.engine.unsupported.counts)
 
 
 def _credentials(options: ScheduleOptions, config: KubeSchedulerConfiguration, machine: Machine) -> Credentials:
@@ -197,259 +263,3 @@ def _credentials(options: ScheduleOptions, config: KubeSchedulerConfiguration, m
         return load_credentials(file, options.master, wall_clock=machine.wall_clock)
     except CredentialsError as error:
         raise StartError(str(error)) from error
-
-
-class _Program:
-    """A scheduler, and what runs with it."""
-
-    def __init__(
-        self,
-        options: ScheduleOptions,
-        setup: Setup,
-        cluster: Cluster,
-        client: KubeClient,
-        api_server: ApiServer,
-        events: EventRecorder,
-        candidacy: Candidacy,
-        listener: SecureListener | None,
-        extenders: Extenders,
-        machine: Machine,
-    ) -> None:
-        self._setup = setup
-        self._clock = machine.clock
-        self._machine = machine
-        self._client = client
-        self._extenders = extenders
-        self._cluster = cluster
-        self._api_server = api_server
-        self._events = events
-        self._candidacy = candidacy
-        self._metrics = MetricsRegistry(
-            version("extender-service"),
-            cluster,
-            api_server.states,
-            events=events.counts,
-            refusals={} if listener is None else listener.refusals,
-            clock=machine.clock,
-        )
-        registry = self._metrics.prometheus
-        self._queue, self._scheduler, handlers, engine, self._resources = _scheduler(
-            options,
-            setup,
-            cluster,
-            api_server,
-            events,
-            candidacy,
-            SchedulerMetrics(registry, machine.clock, setup.rules),
-            self._metrics.framework,
-            extenders,
-            machine,
-        )
-        elector = candidacy.elector
-        slow_paths = None if elector is None else lambda: elector.slow_paths
-        state = SchedulerState(
-            self._queue.pending_counts,
-            self._queue.in_flight_counts,
-            engine.binder.__len__,
-            lambda: candidacy.is_leading,
-            slow_paths,
-            setup.rules,
-        )
-        registry.register(state)
-        self._metrics.show_not_judged(engine.unsupported.counts)
-        api_server.handle_with(handlers.handler)
-        self._listener = listener
-        self._delays_cache = setup.config.delay_cache_until_active and elector is not None
-        self._is_synced = False
-        election = {} if elector is None else {"leaderElection": elector.health_problem}
-        self._health = Health(
-            {**election, "sched-handler-sync": self._sync_problem, **release_check(setup.rules.release)},
-            election,
-            not_judged=engine.unsupported.counts.keys,
-        )
-        self._stop = asyncio.Event()
-        self._following: list[asyncio.Task[None]] = []
-
-    async def run(self) -> None:
-        """Schedule until SIGTERM or SIGINT. Raises an ExceptionGroup with LeaseLostError."""
-        loop = asyncio.get_running_loop()
-        for each in _SIGNALS:
-            loop.add_signal_handler(each, self._end)
-        async with self._serving(), asyncio.TaskGroup() as tasks:
-            recording = tasks.create_task(self._events.run())
-            if await _unless(self._stop, self._get_ready(tasks)):
-                await self._candidacy.lead(self._work(tasks))
-            for task in (recording, *self._following):
-                task.cancel()
-
-    @asynccontextmanager
-    async def _serving(self) -> AsyncIterator[None]:
-        if self._listener is None:
-            yield
-            return
-        routes = [
-            *operations_routes(self._health, self._metrics.recent_exposition, SliMetrics()),
-            resource_route(self._resources.exposition, lambda: self._candidacy.is_leading),
-            configuration_route(self._setup.config),
-        ]
-        async with self._listener.serving(routes):
-            yield
-
-    def _sync_problem(self) -> str | None:
-        return None if self._is_synced else "waiting for handlers to sync"
-
-    def _end(self) -> None:
-        loop = asyncio.get_running_loop()
-        for each in _SIGNALS:
-            loop.remove_signal_handler(each)
-        self._machine.set_signal_handler(signal.SIGTERM, signal.SIG_DFL)  # a second one ends the process at once
-        self._health.drain()
-        self._stop.set()
-        self._queue.close()
-
-    async def _get_ready(self, tasks: asyncio.TaskGroup) -> None:
-        """Wait for the caches, unless only the leader has them, and then for the lead."""
-        if not self._delays_cache:
-            await self._follow(tasks)
-        await self._candidacy.acquire()
-
-    async def _follow(self, tasks: asyncio.TaskGroup) -> None:
-        checks = watch_checks(self._api_server.states, clock=self._clock)
-        for work in (
-            self._api_server.follow(),
-            log_sync(self._cluster, self._api_server, checks, self._machine),
-            debug_on_signal(self._cluster, self._api_server, lambda: queue_dump(self._queue, self._clock())),
-        ):
-            self._following.append(tasks.create_task(work))
-        await self._api_server.wait_synced()
-        self._is_synced = True
-
-    async def _work(self, tasks: asyncio.TaskGroup) -> None:
-        try:
-            await _unless(self._stop, self._schedule(tasks))
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_GRACE_SECONDS):
-                    await self._client.finish_writes()
-            # Thousands of others may wait for their turn. What extenders bind, the client does not know.
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_GRACE_SECONDS if self._extenders else _AFTERMATH_SECONDS):
-                    await self._scheduler.finish_writes()
-            await self._events.drain(_EVENTS_SECONDS)
-        finally:
-            await self._scheduler.abandon()
-
-    async def _schedule(self, tasks: asyncio.TaskGroup) -> None:
-        """Schedule until the queue is closed. The first lists may take long, and so may extenders."""
-        if self._delays_cache:
-            await self._follow(tasks)
-        await self._scheduler.run()
-
-
-async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
-    """Run `work` to its end; cancel it and return False if `stop` is set before. Cancelled, it cancels `work`, too."""
-    working, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
-    try:
-        await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        has_ended = working.done()
-        stopping.cancel()
-        working.cancel()
-        await asyncio.gather(working, return_exceptions=True)
-    if has_ended:
-        working.result()
-    return has_ended
-
-
-def _scheduler(
-    options: ScheduleOptions,
-    setup: Setup,
-    cluster: Cluster,
-    api_server: ApiServer,
-    events: EventRecorder,
-    candidacy: Candidacy,
-    metrics: SchedulerMetrics,
-    recorder: Recorder,
-    extenders: Extenders,
-    machine: Machine,
-) -> tuple[SchedulingQueue, Scheduler, EventHandlers, Engine, PodResourceMetrics]:
-    handle = Handle(cluster, api_server, clock=machine.clock, random=machine.random)
-    by_name = setup.profiles(handle)
-    for profile in by_name.values():
-        profile.recorder = recorder
-    profiles = Profiles(by_name)
-    pending = PodLister()
-    uses_hints = setup.rules.queueing_hints
-    hints = {
-        name: queueing_hints(profile.rejecting, setup.rules, with_extenders=bool(extenders), timing=metrics.hint_timing)
-        for name, profile in by_name.items()
-    }
-    queue = SchedulingQueue(
-        by_name,
-        hints,
-        setup.rules,
-        clock=machine.clock,
-        metrics=metrics,
-        is_pending=pending.__contains__,
-        namespace_labels=cluster.workloads.namespace_labels,
-        backoff=PodBackoff(setup.config.pod_initial_backoff_seconds, setup.config.pod_max_backoff_seconds),
-        max_in_unschedulable_seconds=options.max_in_unschedulable_seconds,
-    )
-    handle.activate_with(queue.activate)
-    engine = Engine(
-        cluster,
-        profiles,
-        api_server,
-        may_bind=candidacy.require_lead,
-        nominated_for=nominations(cluster, queue),
-        bind_elsewhere=extenders.bind if extenders else None,
-    )
-    wanted = percentages(setup.config)
-    sampling = (
-        None
-        if wanted is None
-        else NodeSampling(
-            NodeOrder(cluster.nodes),
-            wanted,
-            extenders_filter=extenders.filter_any,
-            extenders_score=extenders.score_any,
-        )
-    )
-    plugin_seconds = decision_seconds(options.decision_seconds, setup.config.leader_election, options.watchdog_seconds)
-    limit = TimeLimit(machine.clock, plugin_seconds)
-    scheduler = Scheduler(
-        SchedulingCycle(engine, limit, sampling, extenders, metrics),
-        engine,
-        queue,
-        pending,
-        api_server,
-        events.record,
-        handle.preemptions,
-        sleep=asyncio.sleep,
-        wall_clock=machine.wall_clock,
-        metrics=metrics,
-        held_back_seconds=api_server.held_back_seconds,
-    )
-    api_server.also_read(storage_kinds(hints.values()))
-    for kind, plugins in registered_kinds(hints.values()).items():
-        log.info("watching a kind for plugins", extra={"kind": kind, "plugins": ",".join(sorted(plugins))})
-        resource = any_kind(kind, keeps_json=uses_hints)
-        store = RegisteredKind(kind, queue, setup.rules, metrics.event_timing, keeps_json=uses_hints)
-        api_server.also_watch(kind, resource, store)
-    resources = PodResourceMetrics(cluster, pending.__contains__)
-    handlers = EventHandlers(
-        cluster,
-        queue,
-        profiles,
-        pending,
-        order=None if sampling is None else sampling.order,
-        resources=resources,
-        timing=metrics.event_timing,
-    )
-    return queue, scheduler, handlers, engine, resources
-
-
-def _posts(extenders: Sequence[Extender]) -> list[Posts]:
-    try:
-        return [posts_to(extender, f"extenders[{index}]") for index, extender in enumerate(extenders)]
-    except CredentialsError as error:
-        raise StartError(f"--config: {error}") from error

@@ -19,8 +19,6 @@ from extender_service.config.rules import NEWEST_RULES, Rules
 from extender_service.config.types import KubeSchedulerConfiguration
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Plugin
-from extender_service.framework.profiles import Profiles
-from extender_service.framework.queueing_hints import queueing_hints
 from extender_service.framework.registry import Registry
 from extender_service.framework.runtime import run_pre_enqueue
 from extender_service.framework.waiting_pods import WaitingPod
@@ -31,19 +29,9 @@ from extender_service.kube.types.pods import TERMINAL_PHASES, pod_uid
 from extender_service.kube.writing.event_recorder import Occurrence
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from extender_service.queue.backoff_queue import FLUSH_BACKOFF_SECONDS
-from extender_service.queue.pod_backoff import PodBackoff
-from extender_service.queue.scheduling_queue import SchedulingQueue
 from extender_service.queue.waiting_queues import BACKOFF
-from extender_service.scheduler.attempt import SchedulingCycle
-from extender_service.scheduler.event_handlers import EventHandlers
-from extender_service.scheduler.extenders.extenders import NO_EXTENDERS
-from extender_service.scheduler.node_order import NodeOrder
-from extender_service.scheduler.node_sampling import NodeSampling, percentages
-from extender_service.scheduler.nominated_pods import nominations
+from extender_service.scheduler.assembly import assemble
 from extender_service.scheduler.pod_lister import PodLister
-from extender_service.scheduler.scheduler import Scheduler
-from extender_service.scheduler.time_limit import TimeLimit
-from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.question import Question
 from extender_service.simulation.pod_outcome import DELETED, GATED, OTHER_SCHEDULER, PodOutcome
 from extender_service.simulation.simulated_time import SimulatedTime
@@ -90,47 +78,24 @@ class Simulation:
         self._handle = Handle(self.cluster, self._api, clock=self.time, random=random or Random(0))  # noqa: S311
         registry = Registry([*IN_TREE, *plugins], rules=rules)
         registry.check(config)
-        self._assemble(config, registry)
+        # Attempts have no time limit: where pods go must not depend on how fast the machine is.
+        parts = assemble(
+            config,
+            registry.profiles(config, self._handle),
+            self._handle,
+            self._api,
+            PodLister(),
+            self.events.append,
+            sleep=self.time.sleep,
+            wall_clock=self.time,
+        )
+        self._settled_seconds = config.pod_max_backoff_seconds + 2 * FLUSH_BACKOFF_SECONDS
+        self._queue, self._engine, self._scheduler = parts.queue, parts.engine, parts.scheduler
+        self._api.handle_with(parts.handlers.handler)
         self._api.load()
         self._asked = {name: pod for pod in self._api.pods if (name := pod_name(pod)) and _is_pending(pod)}
         self.create(*objects)
         self._running: asyncio.Task[None] | None = None
-
-    def _assemble(self, config: KubeSchedulerConfiguration, registry: Registry) -> None:
-        by_name = registry.profiles(config, self._handle)
-        profiles = Profiles(by_name)
-        pending = PodLister()
-        backoff = PodBackoff(config.pod_initial_backoff_seconds, config.pod_max_backoff_seconds)
-        self._settled_seconds = backoff.maximum_seconds + 2 * FLUSH_BACKOFF_SECONDS
-        self._queue = SchedulingQueue(
-            by_name,
-            {name: queueing_hints(profile.rejecting, self.cluster.rules) for name, profile in by_name.items()},
-            self.cluster.rules,
-            clock=self.time,
-            metrics=_NoQueueMetrics(),
-            is_pending=pending.__contains__,
-            namespace_labels=self.cluster.workloads.namespace_labels,
-            backoff=backoff,
-        )
-        self._handle.activate_with(self._queue.activate)
-        self._engine = Engine(self.cluster, profiles, self._api, nominated_for=nominations(self.cluster, self._queue))
-        wanted = percentages(config)
-        sampling = None if wanted is None else NodeSampling(NodeOrder(self.cluster.nodes), wanted)
-        unlimited = TimeLimit(self.time)  # where pods go must not depend on how fast the machine is
-        self._scheduler = Scheduler(
-            SchedulingCycle(self._engine, unlimited, sampling, NO_EXTENDERS),
-            self._engine,
-            self._queue,
-            pending,
-            self._api,
-            self.events.append,
-            self._handle.preemptions,
-            sleep=self.time.sleep,
-            wall_clock=self.time,
-        )
-        order = None if sampling is None else sampling.order
-        handlers = EventHandlers(self.cluster, self._queue, profiles, pending, order=order)
-        self._api.handle_with(handlers.handler)
 
     async def __aenter__(self) -> Self:
         """Start the scheduler."""
@@ -295,16 +260,6 @@ class Simulation:
     def _next_timeout(self, timed_out: set[str]) -> WaitingPod | None:
         waiting = [each for each in self._waiting() if pod_uid(each.pod) not in timed_out]
         return min(waiting, key=lambda each: each.times_out_at, default=None)
-
-
-class _NoQueueMetrics:
-    """Counts nothing."""
-
-    def incoming(self, queue: str, event: str) -> None:
-        """Ignore a pod that came to a queue."""
-
-    def rejected(self, plugin: str, profile: str, change: int) -> None:
-        """Ignore a pod that a plugin rejected."""
 
 
 def _is_pending(pod: Pod) -> bool:

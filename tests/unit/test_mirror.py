@@ -16,6 +16,7 @@ WITHOUT = {
     "command/limit_options.py": "command/test_cli.py",
     "command/option_values.py": "command/test_cli.py and test_schedule_options.py",
     "command/options.py": TYPES,
+    "command/scheduler_program.py": "command/test_schedule.py and tests/e2e/scheduler",
     "command/start_error.py": TYPES,
     "config/checks.py": "config/test_golden.py",
     "config/defaulting.py": "config/test_golden.py",

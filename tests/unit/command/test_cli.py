@@ -373,9 +373,10 @@ cli.main(["serve", "--cluster-file", sys.argv[1]])
 def test_a_second_signal_ends_a_scheduler_that_is_the_first_process_of_a_container() -> None:
     program = """
 import asyncio, os, signal
-from extender_service.command import cli, schedule
+from extender_service.command import cli
+from extender_service.command.scheduler_program import SchedulerProgram
 
-end = schedule._Program._end
+end = SchedulerProgram._end
 
 async def gets_a_signal(program, tasks):
     os.kill(os.getpid(), signal.SIGTERM)
@@ -386,8 +387,8 @@ def gets_another(program):
     os.kill(os.getpid(), signal.SIGTERM)
     print("still there")
 
-schedule._Program._get_ready = gets_a_signal
-schedule._Program._end = gets_another
+SchedulerProgram._get_ready = gets_a_signal
+SchedulerProgram._end = gets_another
 options = ["--emulated-version=1.34", "--master=http://127.0.0.1:1", "--leader-elect=false", "--secure-port=0"]
 cli.main(["schedule", *options])
 """

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from extender_service.cluster.sources.api_server import ApiServer
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.command.election import Candidacy
+from extender_service.command.scheduler_program import SchedulerProgram
 from extender_service.extender.service import ExtenderService
 from extender_service.observability.health import Health
 from extender_service.observability.metrics_registry import MetricsRegistry
@@ -28,33 +28,33 @@ T = TypeVar("T")
 class SchedulerInsides:
     """What a process of `schedule` has."""
 
-    def __init__(self, program: Any) -> None:
-        self.cluster: Cluster = program._cluster
-        self.api_server: ApiServer = program._api_server
-        self.health: Health = program._health
-        self.queue: SchedulingQueue = program._queue
-        self.scheduler: Scheduler = program._scheduler
-        self.engine: Engine = program._scheduler._engine
-        self.metrics: MetricsRegistry = program._metrics
-        self.resources: PodResourceMetrics = program._resources
-        self.elector: LeaderElector | None = program._candidacy.elector
-        self._candidacy: Candidacy = program._candidacy
+    def __init__(self, program: SchedulerProgram) -> None:
+        parts = program.parts
+        self.cluster: Cluster = parts.engine.cluster
+        self.api_server: ApiServer = program.api_server
+        self.health: Health = program.health
+        self.queue: SchedulingQueue = parts.queue
+        self.scheduler: Scheduler = parts.scheduler
+        self.engine: Engine = parts.engine
+        self.metrics: MetricsRegistry = program.metrics
+        self.resources: PodResourceMetrics = program.resources
+        self.elector: LeaderElector | None = program.candidacy.elector
         self._program = program
 
     @property
     def is_leading(self) -> bool:
         """Whether it leads, as it knows."""
-        return self._candidacy.is_leading
+        return self._program.candidacy.is_leading
 
     @property
     def has_cache(self) -> bool:
         """Whether it reads the cluster: with delayCacheUntilActive, only the leader does."""
-        return self.is_leading or not self._program._delays_cache
+        return self.is_leading or not self._program.delays_cache
 
     @property
     def has_synced(self) -> bool:
         """Whether it has read the cluster once."""
-        return bool(self._program._is_synced)
+        return self._program.is_synced
 
 
 class ServiceInsides:
