@@ -7,7 +7,7 @@ from bench import synthetic
 from bench.programs import ClusterSize, Peers
 from extender_service.cluster.sources.api_server import ApiServer
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.command.huge_pages import use_huge_pages
+from extender_service.command.memory.huge_pages import use_huge_pages
 from extender_service.command.setup import Setup
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.lookup import load_credentials

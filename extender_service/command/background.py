@@ -1,7 +1,6 @@
-"""Background tasks of the service: log the first sync, expire expectations, compare and dump on a signal."""
+"""Background tasks that both programs have: log the first sync, compare and dump on a signal."""
 
 import asyncio
-import gc
 import logging
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
@@ -13,7 +12,7 @@ from extender_service.cluster.debugging.comparison import compare
 from extender_service.cluster.debugging.state_dump import dump
 from extender_service.cluster.sources.api_server import ApiServer
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.extender.expectations import Expectations
+from extender_service.command.memory.settled_memory import settle_memory
 from extender_service.kube.api_errors import KubeError
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.observability.health import Check, first_problem
@@ -23,8 +22,6 @@ log = logging.getLogger(__name__)
 
 # If the first sync takes longer, log what to check.
 ADVICE_SECONDS = 3.0
-# Calls expire expectations, too. This is the interval without calls.
-EXPIRY_SECONDS = 1.0
 
 
 @asynccontextmanager
@@ -48,26 +45,6 @@ async def log_sync(cluster: Cluster, api_server: ApiServer, watches: Mapping[str
     await synced
     settle_memory(machine)
     log.info("synced", extra={"nodes": cluster.node_count, "pods": cluster.pod_count})
-
-
-def settle_memory(machine: Machine) -> None:
-    """Exclude all present objects from garbage collection: most of them, the cluster's, stay until the process ends.
-
-    From then on, collect less often than by default: a call or an attempt makes many objects, and reference counting
-    frees nearly all of them.
-    """
-    # Not the oldest generation: that takes 50 ms with 150,000 pods, and frees little.
-    gc.collect(1)
-    gc.freeze()
-    gc.set_threshold(50_000, 10, 10)
-    machine.memory_settled()
-
-
-async def expire(expectations: Expectations) -> None:
-    """Expire expectations every second, also while kube-scheduler sends no calls. Never returns."""
-    while True:
-        await asyncio.sleep(EXPIRY_SECONDS)
-        expectations.expire()
 
 
 async def debug_on_signal(

@@ -1,19 +1,17 @@
 """The command line's options for limits on calls and connections."""
 
 import argparse
-from collections.abc import Callable
 
-from extender_service.command.option_values import duration, positive_duration, positive_number, size
+from extender_service.command.option_values import positive_duration, positive_number, size
+from extender_service.command.shared_options import AddOption, add_watchdog_option
 from extender_service.extender.overload.overload import CallLimits
 from extender_service.serving.connection_limits import ConnectionLimits
-
-DEFAULT_WATCHDOG_SECONDS = 30.0
 
 _CALLS = CallLimits()
 _CONNECTIONS = ConnectionLimits()
 
 
-def add_limit_options(add: Callable[..., None]) -> None:
+def add_limit_options(add: AddOption) -> None:
     """Add the options. `add` has the signature of argparse's add_argument."""
 
     def add_size(option: str, default: int, what: str) -> None:
@@ -53,18 +51,6 @@ def add_limit_options(add: Callable[..., None]) -> None:
     )
     add_seconds("--tls-handshake-timeout", _CONNECTIONS.handshake_seconds, "the time for a TLS handshake")
     add_watchdog_option(add)
-
-
-def add_watchdog_option(add: Callable[..., None]) -> None:
-    """Add the option that `serve` and `schedule` have."""
-    add(
-        "--watchdog-timeout",
-        type=duration,
-        default=DEFAULT_WATCHDOG_SECONDS,
-        metavar="DURATION",
-        help="how long code may block the event loop; then the process ends, for the kubelet to restart it; 0 for no "
-        f"limit (default: {DEFAULT_WATCHDOG_SECONDS:g}s)",
-    )
 
 
 def call_limits(options: argparse.Namespace) -> CallLimits:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 
 from extender_service.command.emulation import EmulationOptions, emulation_options
-from extender_service.command.limit_options import add_watchdog_option
 from extender_service.command.option_values import (
     address,
     boolean,
@@ -21,11 +20,10 @@ from extender_service.command.option_values import (
     port,
     positive_duration,
 )
+from extender_service.command.shared_options import AddOption, add_watchdog_option
 
 if TYPE_CHECKING:  # these need pydantic, which `version` should not wait for
     from extender_service.config.types import KubeSchedulerConfiguration
-
-AddOption = Callable[..., None]
 
 DEFAULT_SECURE_PORT: Final = 10259
 ALWAYS_ALLOWED_PATHS: Final = ("/healthz", "/readyz", "/livez")

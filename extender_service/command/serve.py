@@ -15,16 +15,11 @@ from extender_service.cluster.sources.api_server import ApiServer
 from extender_service.cluster.sources.binding_right import BindingRight
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.command.background import (
-    background,
-    debug_on_signal,
-    expire,
-    log_sync,
-    settle_memory,
-)
-from extender_service.command.free_memory import returning_free_memory
-from extender_service.command.huge_pages import begin_to_use_huge_pages
+from extender_service.command.background import background, debug_on_signal, log_sync
 from extender_service.command.listeners import Listeners
+from extender_service.command.memory.free_memory import returning_free_memory
+from extender_service.command.memory.huge_pages import begin_to_use_huge_pages
+from extender_service.command.memory.settled_memory import settle_memory
 from extender_service.command.options import ServeOptions
 from extender_service.command.probes import answering_at_start, answering_probes
 from extender_service.command.server_release import rules_for_server
@@ -310,7 +305,7 @@ async def _serve_from(
         {**checks, **source.checks, **release_check(setup.rules.release)}, not_judged=engine.unsupported.counts.keys
     )
     if source.is_live:
-        work.append(partial(expire, extender.expectations))
+        work.append(extender.expectations.keep_expiring)
     if source.leadership is not None:
         on_lost = partial(extender.give_up, "the lease has gone to another scheduler")
         work.append(partial(source.leadership.follow, on_lost))

@@ -7,6 +7,7 @@ the pod is deleted, a caller asks about it again, or here:
 - when another pod, for which preempt has named it as a victim, is nominated on its node (see named_victims.py)
 """
 
+import asyncio
 import heapq
 import itertools
 import time
@@ -23,6 +24,8 @@ from extender_service.seams import Clock
 EXPECTED_SECONDS = 600.0
 # Seconds. kube-scheduler asks about a pod as soon as its own watch shows it; our watch is never this much later.
 UNKNOWN_SECONDS = 5.0
+# Calls expire expectations, too. This is the interval without calls.
+EXPIRY_SECONDS = 1.0
 # Most expectations end long before their deadlines. This many deadlines are kept beyond twice those that still count.
 SPARE_DEADLINES = 64
 
@@ -66,6 +69,12 @@ class Expectations:
         if spare > 0 and spare > 2 * len(self._cluster.placements):
             self._deadlines = [deadline for deadline in deadlines if self._is_expected(deadline[3])]
             heapq.heapify(self._deadlines)
+
+    async def keep_expiring(self) -> None:
+        """Expire expectations every second, also while kube-scheduler sends no calls. Never returns."""
+        while True:
+            await asyncio.sleep(EXPIRY_SECONDS)
+            self.expire()
 
     def note_victims(self, preemptor: str, victims: Mapping[str, MetaVictims]) -> None:
         """Note the victims, by node, that preempt names for the pod with the UID `preemptor`."""

@@ -17,6 +17,7 @@ WITHOUT = {
     "command/option_values.py": "command/test_cli.py and test_schedule_options.py",
     "command/options.py": TYPES,
     "command/scheduler_program.py": "command/test_schedule.py and tests/e2e/scheduler",
+    "command/shared_options.py": "command/test_cli.py and test_schedule_options.py",
     "command/start_error.py": TYPES,
     "config/checks.py": "config/test_golden.py",
     "config/defaulting.py": "config/test_golden.py",

@@ -1,14 +1,18 @@
+import asyncio
+
 import pytest
 
 from extender_service.cluster.amounts.dimensions import CPU_MILLI
 from extender_service.cluster.debugging.table_sizes import TableSize
 from extender_service.cluster.state.changes import Change
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.extender import expectations
 from extender_service.extender.expectations import SPARE_DEADLINES, UNKNOWN_SECONDS, Expectations
 from extender_service.extender.named_victims import MOST_VICTIMS
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.extender_api import MetaPod, MetaVictims
 from tests.support.clock import Clock
+from tests.support.event_loop import in_event_loop
 from tests.support.objects import Undo, make_node, make_pod
 
 WEB = make_pod("web", requests={"cpu": "1"})
@@ -222,3 +226,18 @@ def test_only_the_last_preemption_of_a_pod_counts() -> None:
     world.expectations.note_victims("uid-of-urgent", named(b=["uid-of-db"]))
     world.expectations.drop_victims("uid-of-urgent", "a")
     assert world.dropped == []
+
+
+@in_event_loop
+async def test_an_expectation_whose_time_is_up_ends_without_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expectations, "EXPIRY_SECONDS", 0.001)
+    world = World()
+    world.expect(WEB, "a")
+    expiring = asyncio.create_task(world.expectations.keep_expiring())
+    await asyncio.sleep(0.01)
+    assert len(world.cluster.placements) == 1
+    world.clock.now += 3600
+    async with asyncio.timeout(20):
+        while len(world.cluster.placements):
+            await asyncio.sleep(0.001)
+    expiring.cancel()

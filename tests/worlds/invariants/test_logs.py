@@ -145,7 +145,7 @@ def test_an_error_of_a_task_that_nothing_waits_for_is_reported(observed: Observe
 
 
 def test_an_error_of_a_task_in_a_frozen_cycle_is_reported(observed: Observed) -> None:
-    """The product freezes what is in memory once it knows the cluster (command/background.py)."""
+    """The product freezes what is in memory once it knows the cluster (command/memory/settled_memory.py)."""
 
     async def fail(holds: list[object]) -> None:
         raise ValueError("lost")

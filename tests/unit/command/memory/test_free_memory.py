@@ -5,13 +5,13 @@ import threading
 
 import pytest
 
-from extender_service.command.free_memory import returning_free_memory
+from extender_service.command.memory.free_memory import returning_free_memory
 
 # Of 40 MB in blocks of 2 KB, one in fifty stays, so that glibc alone gives nothing back. Prints the memory in KB of the
 # process before, and once it has fallen by half of that, or after 20 seconds.
 _FREES_BETWEEN_BLOCKS = """
 import contextlib, sys, time
-from extender_service.command.free_memory import returning_free_memory
+from extender_service.command.memory.free_memory import returning_free_memory
 
 def resident():
     with open("/proc/self/statm") as file:

@@ -9,14 +9,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from extender_service.command import huge_pages
-from extender_service.command.huge_pages import begin_to_use_huge_pages, use_huge_pages
+from extender_service.command.memory import huge_pages
+from extender_service.command.memory.huge_pages import begin_to_use_huge_pages, use_huge_pages
 
 _MIB = 1 << 20
 
 # Prints the memory in KiB of the process, and how much of it is in huge pages: before, and once all has been moved.
 _MOVES_ITS_MEMORY = """
-from extender_service.command.huge_pages import use_huge_pages
+from extender_service.command.memory.huge_pages import use_huge_pages
 
 def sizes():
     lines = open("/proc/self/smaps_rollup").read().splitlines()
