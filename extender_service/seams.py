@@ -43,7 +43,13 @@ class Listen(Protocol):
     """Opens a socket that listens, like socket.create_server."""
 
     def __call__(
-        self, address: tuple[str, int], *, family: int, backlog: int, dualstack_ipv6: bool = False
+        self,
+        address: tuple[str, int],
+        *,
+        family: int,
+        backlog: int,
+        reuse_port: bool = False,
+        dualstack_ipv6: bool = False,
     ) -> socket.socket:
         """Raise OSError if the address cannot be had."""
 

@@ -1,28 +1,30 @@
 """The listening sockets: one for kube-scheduler's calls, and with mutual TLS a second one for probes."""
 
-import errno
 import ipaddress
 import logging
 import socket
-import ssl
 from collections.abc import Mapping
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
-from extender_service.command.listening_socket import listen, reason_without_address
+from extender_service.command.listening_socket import host_in_url, listen
 from extender_service.command.options import ServeOptions
+from extender_service.command.serving_certificate import (
+    MINIMUM_VERSIONS,
+    certificate_and_key,
+    serving_certificates,
+)
 from extender_service.command.start_error import StartError
-from extender_service.seams import THIS_MACHINE, Listen, Machine
+from extender_service.seams import THIS_MACHINE, Machine
 from extender_service.serving.browsers import BrowserGuard
 from extender_service.serving.connection_limits import ConnectionLimits, LimitedConnections
 from extender_service.serving.refusals import Refusals
-from extender_service.serving.server_tls import ServingCertificates, TLSError, TLSFiles
+from extender_service.serving.server_tls import ServingCertificates, TLSFiles
 
 log = logging.getLogger(__name__)
 
 DEFAULT_HEALTHZ_PORT = 8889
-_MINIMUM_VERSIONS = {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVersion.TLSv1_3}
 
 
 class Listeners:
@@ -40,7 +42,7 @@ class Listeners:
         self._refused = Refusals(machine.clock)
         self.certificates = _certificates(options, self._refused, machine)
         with ExitStack() as opening:
-            self.calls = opening.enter_context(_listen(machine.listen, options.bind_address, options.port, "--port"))
+            self.calls = opening.enter_context(listen(machine.listen, options.bind_address, options.port, "--port"))
             _require_protection(options, self.calls)
             self.probes: socket.socket | None = None
             probes_address = options.healthz_bind_address or options.bind_address
@@ -49,7 +51,7 @@ class Listeners:
                 port = DEFAULT_HEALTHZ_PORT
             if port is not None:
                 self.probes = opening.enter_context(
-                    _listen(machine.listen, probes_address, port, "--healthz-port", "--healthz-bind-address")
+                    listen(machine.listen, probes_address, port, "--healthz-port", "--healthz-bind-address")
                 )
             self._open = opening.pop_all()
         self._addresses = {self.calls: options.bind_address}
@@ -92,26 +94,20 @@ class Listeners:
 
 
 def _certificates(options: ServeOptions, refused: Refusals, machine: Machine) -> ServingCertificates | None:
-    certificate, key = options.tls_cert_file, options.tls_private_key_file
-    if (certificate is None) != (key is None):
-        raise StartError("--tls-cert-file, --tls-private-key-file: give both, or neither")
-    if options.client_ca_file is not None and certificate is None:
+    given = certificate_and_key(options.tls_cert_file, options.tls_private_key_file)
+    if options.client_ca_file is not None and given is None:
         raise StartError("--client-ca-file: client certificates need TLS; give --tls-cert-file, too")
     if options.allowed_names and options.client_ca_file is None:
         raise StartError("--allowed-names: names are checked in client certificates; give --client-ca-file, too")
-    if certificate is None or key is None:
+    if given is None:
         return None
     files = TLSFiles(
-        certificate,
-        key,
+        *given,
         options.client_ca_file,
         frozenset(options.allowed_names),
-        _MINIMUM_VERSIONS[options.tls_min_version],
+        MINIMUM_VERSIONS[options.tls_min_version],
     )
-    try:
-        return ServingCertificates(files, refusals=refused, wall_clock=machine.wall_clock)
-    except TLSError as error:
-        raise StartError(str(error)) from error
+    return serving_certificates(files, refused, machine)
 
 
 def _require_protection(options: ServeOptions, listener: socket.socket) -> None:
@@ -130,27 +126,5 @@ def _is_loopback(listener: socket.socket) -> bool:
     return ipaddress.ip_address(listener.getsockname()[0]).is_loopback
 
 
-def _listen(
-    open_socket: Listen, address: str, port: int, option: str, address_option: str = "--bind-address"
-) -> socket.socket:
-    where = f"{_host(address)}:{port}"
-    try:
-        return listen(open_socket, address, port)
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise StartError(
-                f"{option}: {where} is in use by another program; give another port, or 0 for any"
-            ) from error
-        reason = reason_without_address(error)
-        raise StartError(
-            f"{address_option}, {option}: cannot listen on {where}: {reason}; give an address of this machine, "
-            "0.0.0.0 or :: for all, and a port that this user may open"
-        ) from error
-
-
 def _url(scheme: str, address: str, listener: socket.socket) -> str:
-    return f"{scheme}://{_host(address)}:{listener.getsockname()[1]}"
-
-
-def _host(address: str) -> str:
-    return f"[{address}]" if ":" in address else address
+    return f"{scheme}://{host_in_url(address)}:{listener.getsockname()[1]}"

@@ -2,8 +2,8 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from starlette.applications import Starlette
@@ -64,18 +64,10 @@ async def _answering(
     config = server_config(Starlette(routes=routes), limits, None if certificates is None else certificates.context)
     connections = listeners.connections(limits)
     async with asyncio.TaskGroup() as tasks, background(connections.watch()):
-        server = _ProbeServer(config, connections, listeners.guard(listener))
+        server = LimitedServer(config, connections, listeners.guard(listener))
         # A server closes its socket when it ends, and this one may be needed once more.
         tasks.create_task(server.serve(sockets=[listener.dup()]))
         try:
             yield
         finally:
             server.should_exit = True
-
-
-class _ProbeServer(LimitedServer):
-    """Does not handle signals: the server for calls does, and this one ends after it."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield

@@ -9,7 +9,6 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -35,11 +34,6 @@ class GracefulServer(LimitedServer):
     ) -> None:
         super().__init__(config, connections, guard)
         self._shutdown = shutdown
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leave signals to `shutdown`, which handles them also after this server has ended."""
-        yield
 
     async def on_tick(self, counter: int) -> bool:
         """Return whether to stop; uvicorn calls this ten times a second."""

@@ -5,7 +5,8 @@ import logging
 import math
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Self
 
 import uvicorn
@@ -50,6 +51,11 @@ class LimitedServer(uvicorn.Server):
         super().__init__(config)
         self._held = connections
         self._guard = guard
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals to the program, which handles them also after this server has ended."""
+        yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to accept connections on these sockets."""

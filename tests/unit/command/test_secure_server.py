@@ -9,9 +9,9 @@ import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import trustme
@@ -22,7 +22,9 @@ from starlette.routing import Route
 from extender_service.command import cli, secure_server
 from extender_service.command.schedule_options import schedule_options
 from extender_service.command.secure_server import SecureListener
+from extender_service.command.start_error import StartError
 from extender_service.seams import THIS_MACHINE
+from extender_service.serving.callers import known_authorities, reviews
 from tests.support.servers import http_server
 from tests.support.servers.free_ports import free_port
 from tests.support.servers.kubeconfig_files import write_kubeconfig
@@ -69,6 +71,30 @@ def test_by_default_it_listens_on_all_addresses_of_both_ip_families() -> None:
     with SecureListener(options, THIS_MACHINE):
         for address in ("127.0.0.1", "::1"):
             socket.create_connection((address, port)).close()
+
+
+def test_its_machine_opens_the_socket() -> None:
+    port = free_port()
+    arguments = ["schedule", "--bind-address=127.0.0.1", f"--secure-port={port}"]
+    opened: list[tuple[str, int]] = []
+
+    def note_and_listen(address: tuple[str, int], **how: Any) -> socket.socket:
+        opened.append(address)
+        return socket.create_server(address, **how)
+
+    machine = replace(THIS_MACHINE, listen=note_and_listen)
+    with SecureListener(schedule_options(cli.parser().parse_args(arguments)), machine):
+        assert opened == [("127.0.0.1", port)]
+
+
+def test_a_port_that_is_in_use_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        where = f"127.0.0.1:{taken.getsockname()[1]}"
+        arguments = ["schedule", "--bind-address=127.0.0.1", f"--secure-port={taken.getsockname()[1]}"]
+        with pytest.raises(StartError) as raised:
+            SecureListener(schedule_options(cli.parser().parse_args(arguments)), THIS_MACHINE)
+    said = f"--secure-port: {where} is in use by another program; give another port, or 0 for none"
+    assert str(raised.value) == said
 
 
 CONFIGURED, PUBLISHED = trustme.CA(), trustme.CA()
@@ -185,7 +211,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 @pytest.fixture
 def reads_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(secure_server, "_FOLLOW_SECONDS", 0.01)
+    monkeypatch.setattr(known_authorities, "FOLLOW_SECONDS", 0.01)
 
 
 @pytest.mark.parametrize("comment", COMMENTS)
@@ -315,18 +341,18 @@ def test_while_the_api_server_hangs_only_some_callers_wait_for_it(
 def test_callers_that_show_the_same_token_share_a_review_and_hang_up_without_ending_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    places: list[secure_server._Reviews] = []
+    places: list[reviews.Reviews] = []
 
-    class Reviews(secure_server._Reviews):
-        def __init__(self) -> None:
-            super().__init__()
+    class Reviews(reviews.Reviews):
+        def __init__(self, most: int) -> None:
+            super().__init__(most)
             places.append(self)
 
     async def are_taken(count: int) -> None:
         while places[0]._taken != count:
             await asyncio.sleep(0.01)
 
-    monkeypatch.setattr(secure_server, "_Reviews", Reviews)
+    monkeypatch.setattr(secure_server, "Reviews", Reviews)
     api_server = ApiServer(token_status=MASTER)
 
     async def main() -> None:
@@ -358,7 +384,7 @@ def test_reviews_have_a_limit_of_their_rate(tmp_path: Path, monkeypatch: pytest.
     async def main() -> None:
         async with serving(tmp_path, api_server=api_server) as port:
             assert [(await with_token(token).ask(port)).status for token in "ab"] == [200, 200]
-            monkeypatch.setattr(secure_server, "_ANSWER_SECONDS", 0.2)
+            monkeypatch.setattr(reviews, "ANSWER_SECONDS", 0.2)
             assert (await with_token("c").ask(port)).status == 401
             assert api_server.reviews == 2
 
@@ -373,7 +399,7 @@ def test_a_review_that_takes_too_long_is_named(
     async def main() -> None:
         api_server.answers = asyncio.Event()
         async with serving(tmp_path, api_server=api_server) as port:
-            monkeypatch.setattr(secure_server, "_ANSWER_SECONDS", 0.05)
+            monkeypatch.setattr(reviews, "ANSWER_SECONDS", 0.05)
             assert (await with_token().ask(port)).status == 401
         api_server.answers.set()
 

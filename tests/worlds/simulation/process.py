@@ -71,7 +71,7 @@ class Process:
             boot_clock=loop.look_at_boot_clock,
             random=random,
             host_name=lambda: self._host_name,
-            listen=lambda address, *, family, backlog, dualstack_ipv6=False: cast(
+            listen=lambda address, *, family, backlog, reuse_port=False, dualstack_ipv6=False: cast(
                 socket.socket, self._world.network.listening_socket(loop, address)
             ),
             set_signal_handler=loop.set_signal_handler,

@@ -2,8 +2,8 @@ import asyncio
 
 import pytest
 
-from extender_service.serving.authorization import Access, Authorizer, ReviewError
-from extender_service.serving.users import ANONYMOUS, UserInfo
+from extender_service.serving.callers.authorization import Access, Authorizer, ReviewError
+from extender_service.serving.callers.users import ANONYMOUS, UserInfo
 from tests.support.clock import Clock
 
 ANN, BOB, ROOT = UserInfo("ann"), UserInfo("bob"), UserInfo("root", groups=("system:masters",))

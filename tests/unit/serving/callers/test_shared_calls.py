@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from extender_service.serving.shared_calls import SharedCalls
+from extender_service.serving.callers.shared_calls import SharedCalls
 
 
 class World:

@@ -6,14 +6,14 @@ import pytest
 from starlette.applications import Starlette
 from starlette.types import Message
 
-from extender_service.serving import guarded_app
-from extender_service.serving.authentication import Authenticator, ClientAuthorities
-from extender_service.serving.authorization import Access, Authorizer, ReviewError
-from extender_service.serving.guarded_app import require_authorization
-from extender_service.serving.peer_certificates import PeerCertificate
+from extender_service.serving.callers import guarded_app
+from extender_service.serving.callers.authentication import Authenticator, ClientAuthorities
+from extender_service.serving.callers.authorization import Access, Authorizer, ReviewError
+from extender_service.serving.callers.guarded_app import require_authorization
+from extender_service.serving.callers.peer_certificates import PeerCertificate
+from extender_service.serving.callers.users import UserInfo
 from extender_service.serving.refusals import Refusals
 from extender_service.serving.scope import HUNG_UP
-from extender_service.serving.users import UserInfo
 from tests.support.clock import Clock
 
 

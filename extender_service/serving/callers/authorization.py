@@ -11,7 +11,7 @@ import msgspec
 
 from extender_service.caches import LruCache
 from extender_service.seams import Clock
-from extender_service.serving.users import MASTERS_GROUP, UserInfo
+from extender_service.serving.callers.users import MASTERS_GROUP, UserInfo
 
 _MOST_CACHED = 4096
 _CACHE_BYTES = 4 << 20

@@ -13,9 +13,9 @@ from urllib.parse import unquote
 
 from extender_service.caches import LruCache
 from extender_service.seams import Clock
-from extender_service.serving.peer_certificates import PeerCertificate
-from extender_service.serving.shared_calls import SharedCalls
-from extender_service.serving.users import ANONYMOUS, AUTHENTICATED_GROUP, UnauthenticatedError, UserInfo
+from extender_service.serving.callers.peer_certificates import PeerCertificate
+from extender_service.serving.callers.shared_calls import SharedCalls
+from extender_service.serving.callers.users import ANONYMOUS, AUTHENTICATED_GROUP, UnauthenticatedError, UserInfo
 
 ReviewToken = Callable[[str], Awaitable[UserInfo | None]]
 """Returns the user of a token, None if it is not valid. Raises UnauthenticatedError if that cannot be found out."""

@@ -6,12 +6,12 @@ import json
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from extender_service.serving.authentication import Authenticator
-from extender_service.serving.authorization import Authorizer, ReviewError
-from extender_service.serving.peer_certificates import peer_certificate
+from extender_service.serving.callers.authentication import Authenticator
+from extender_service.serving.callers.authorization import Authorizer, ReviewError
+from extender_service.serving.callers.peer_certificates import peer_certificate
+from extender_service.serving.callers.users import UnauthenticatedError, UserInfo
 from extender_service.serving.refusals import Refusals
 from extender_service.serving.scope import HUNG_UP, TLS_CONNECTION, HungUp
-from extender_service.serving.users import UnauthenticatedError, UserInfo
 
 _HEADERS = {"x-content-type-options": "nosniff", "cache-control": "no-cache, private"}
 # How often to look whether a caller still waits.

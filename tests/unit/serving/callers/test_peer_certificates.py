@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from extender_service.serving.peer_certificates import PeerCertificate, certificates_of, peer_certificate
+from extender_service.serving.callers.peer_certificates import PeerCertificate, certificates_of, peer_certificate
 from extender_service.serving.server_tls import ServingCertificates, TLSConnection, TLSFiles
 from tests.support.servers.certificates import client_context, overwrite, pem_files
 

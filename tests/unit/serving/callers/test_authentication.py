@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from extender_service.serving.authentication import Authenticator, ClientAuthorities, ProxyHeaders
-from extender_service.serving.peer_certificates import PeerCertificate
-from extender_service.serving.users import ANONYMOUS, UnauthenticatedError, UserInfo
+from extender_service.serving.callers.authentication import Authenticator, ClientAuthorities, ProxyHeaders
+from extender_service.serving.callers.peer_certificates import PeerCertificate
+from extender_service.serving.callers.users import ANONYMOUS, UnauthenticatedError, UserInfo
 from tests.support.clock import Clock
 
 CLIENT_CA, PROXY_CA, OTHER_CA = b"client", b"proxy", b"other"

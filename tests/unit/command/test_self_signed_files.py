@@ -1,0 +1,34 @@
+import ssl
+import stat
+import time
+from pathlib import Path
+
+import pytest
+
+from extender_service.command.self_signed_files import self_signed_files
+from extender_service.command.start_error import StartError
+
+
+def load(certificate: Path, key: Path) -> None:
+    ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+
+
+def test_without_a_folder_they_are_in_memory() -> None:
+    load(*self_signed_files(None, time.time))
+
+
+def test_a_folder_keeps_them_for_the_next_start(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "folder"
+    certificate, key = self_signed_files(folder, time.time)
+    load(certificate, key)
+    assert (certificate, key) == (folder / "kube-scheduler.crt", folder / "kube-scheduler.key")
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    made = certificate.read_bytes()
+    assert self_signed_files(folder, time.time) == (certificate, key)
+    assert certificate.read_bytes() == made
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StartError, match=rf"^--cert-dir: {tmp_path / 'file'}.*: "):
+        self_signed_files(tmp_path / "file" / "folder", time.time)
