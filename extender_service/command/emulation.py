@@ -2,9 +2,10 @@
 
 import argparse
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from extender_service.command.option_parser import AddOption
 from extender_service.command.option_values import parsed_by
 from extender_service.command.start_error import StartError
 from extender_service.config.feature_gates import GateSettings, parse_gates, resolve_gates
@@ -17,8 +18,6 @@ from extender_service.config.release import (
 from extender_service.config.rules import Rules, rules_of
 
 log = logging.getLogger(__name__)
-
-AddOption = Callable[..., None]
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,44 @@
 """The command line's options that several commands have. Each function takes what is like argparse's add_argument."""
 
-from collections.abc import Callable
+import logging
 
-from extender_service.command.option_values import duration
-
-AddOption = Callable[..., None]
+from extender_service.command.emulation import add_emulation_options
+from extender_service.command.option_parser import AddOption
+from extender_service.command.option_values import duration, existing_file, parsed_by
+from extender_service.observability.logs import parse_log_level
 
 DEFAULT_WATCHDOG_SECONDS = 30.0
+
+
+def add_config_options(add: AddOption) -> None:
+    """Add what says which plugins decide, and by the rules of which release."""
+    add(
+        "--config",
+        type=existing_file,
+        metavar="FILE",
+        help="KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1)",
+    )
+    add(
+        "--plugin",
+        action="append",
+        metavar="MODULE:CLASS",
+        help="a plugin class to load, in addition to the plugins of installed packages; repeatable",
+    )
+    add_emulation_options(add)
+
+
+def add_log_options(add: AddOption, *names: str) -> None:
+    """Add the level of the log, under these `names` or --log-level, and its format."""
+    add(
+        "-v",
+        *(names or ("--log-level",)),
+        dest="log_level",
+        type=parsed_by(parse_log_level),
+        default=logging.INFO,
+        metavar="LEVEL",
+        help="debug, info, warning, error, or a number as for kube-scheduler (default: info)",
+    )
+    add("--log-format", choices=("text", "json"), default="text", help="(default: text)")
 
 
 def add_watchdog_option(add: AddOption) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from extender_service.command.emulation import EmulationOptions
-from extender_service.command.options import ServeOptions
+from extender_service.command.serve.serve_options import ServeOptions
 from extender_service.extender.overload.overload import CallLimits
 from extender_service.serving.connection_limits import ConnectionLimits
 

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from extender_service.command.serve import run_service
+from extender_service.command.serve.serve import run_service
 from extender_service.config.release import NEWEST_MINOR
 from tests.support.serve_options import serve_options
 from tests.support.servers.http_server import Request, Response, http_server

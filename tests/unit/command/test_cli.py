@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from extender_service.command import cli, serve
+from extender_service.command import cli
 from extender_service.command.emulation import EmulationOptions
-from extender_service.command.options import ServeOptions
+from extender_service.command.option_parser import ENVIRONMENT_PREFIX
+from extender_service.command.serve import serve
+from extender_service.command.serve.serve_options import ServeOptions
 from extender_service.command.start_error import StartError
 from extender_service.extender.overload.overload import CallLimits
 from extender_service.serving.connection_limits import ConnectionLimits
@@ -22,7 +24,7 @@ Served = Callable[..., ServeOptions]
 @pytest.fixture(autouse=True)
 def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in os.environ:
-        if name.startswith(cli.ENVIRONMENT_PREFIX):
+        if name.startswith(ENVIRONMENT_PREFIX):
             monkeypatch.delenv(name)
 
 
@@ -155,7 +157,7 @@ def test_every_option_by_command_line_and_environment(
 
 
 def variable(option: str) -> str:
-    return cli.ENVIRONMENT_PREFIX + option.removeprefix("--").replace("-", "_").upper()
+    return ENVIRONMENT_PREFIX + option.removeprefix("--").replace("-", "_").upper()
 
 
 def test_all_options_are_covered_here() -> None:
@@ -350,7 +352,7 @@ def test_the_signal_for_a_dump_does_not_end_a_program_that_starts(
 
     before = signal.signal(signal.SIGUSR2, lambda *_: pytest.fail("the signal is handled as before"))
     try:
-        monkeypatch.setattr(f"extender_service.command.{command}.{command}", start)
+        monkeypatch.setattr(f"extender_service.command.{command}.{command}.{command}", start)
         assert cli.main([command]) == 0
     finally:
         signal.signal(signal.SIGUSR2, before)
@@ -359,7 +361,8 @@ def test_the_signal_for_a_dump_does_not_end_a_program_that_starts(
 def test_a_program_that_starts_as_the_first_process_of_a_container_ends_when_it_is_told_so(tmp_path: Path) -> None:
     program = """
 import os, signal, sys
-from extender_service.command import cli, serve
+from extender_service.command import cli
+from extender_service.command.serve import serve
 
 serve.serve = lambda _: os.kill(os.getpid(), signal.SIGTERM)
 cli.main(["serve", "--cluster-file", sys.argv[1]])
@@ -374,7 +377,7 @@ def test_a_second_signal_ends_a_scheduler_that_is_the_first_process_of_a_contain
     program = """
 import asyncio, os, signal
 from extender_service.command import cli
-from extender_service.command.scheduler_program import SchedulerProgram
+from extender_service.command.schedule.scheduler_program import SchedulerProgram
 
 end = SchedulerProgram._end
 

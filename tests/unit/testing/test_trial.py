@@ -166,7 +166,7 @@ def test_arguments_that_are_mixed_up_are_named(arguments: dict[str, Any], mistak
 
 
 def test_serving_does_not_load_what_is_for_tests() -> None:
-    load = "from extender_service.command import cli, serve"
+    load = "from extender_service.command import cli; from extender_service.command.serve import serve"
     program = f"{load}; import sys; print('extender_service.testing' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", program], text=True) == "False\n"
 

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from extender_service.cluster.sources.api_server import ApiServer
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.command.scheduler_program import SchedulerProgram
+from extender_service.command.schedule.scheduler_program import SchedulerProgram
 from extender_service.extender.service import ExtenderService
 from extender_service.observability.health import Health
 from extender_service.observability.metrics_registry import MetricsRegistry

@@ -2,10 +2,11 @@
 
 from functools import partial
 
-from extender_service.command.cli import _serve_options, parser
-from extender_service.command.schedule import run_scheduler
-from extender_service.command.schedule_options import schedule_options
-from extender_service.command.serve import run_service
+from extender_service.command.cli import parser
+from extender_service.command.schedule.schedule import run_scheduler
+from extender_service.command.schedule.schedule_options import schedule_options
+from extender_service.command.serve.serve import run_service
+from extender_service.command.serve.serve_options import serve_options
 from tests.worlds.simulation.clocks import MachineClocks
 from tests.worlds.simulation.process import Process
 from tests.worlds.simulation.world import World
@@ -44,5 +45,5 @@ def service(
         "--watchdog-timeout",
         "0",
     )
-    options = _serve_options(parser().parse_args([*usual, *arguments]))
+    options = serve_options(parser().parse_args([*usual, *arguments]))
     return Process(world, name, partial(run_service, options), clocks, host_name=host_name)

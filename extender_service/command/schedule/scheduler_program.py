@@ -15,8 +15,8 @@ from typing import Any
 
 from extender_service.cluster.sources.api_server import ApiServer
 from extender_service.command.background import debug_on_signal, log_sync
-from extender_service.command.election import Candidacy
-from extender_service.command.secure_server import SecureListener
+from extender_service.command.schedule.election import Candidacy
+from extender_service.command.schedule.secure_server import SecureListener
 from extender_service.config.types import KubeSchedulerConfiguration
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.writing.event_recorder import EventRecorder

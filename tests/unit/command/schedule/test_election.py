@@ -2,7 +2,7 @@
 
 import pytest
 
-from extender_service.command.election import decision_seconds
+from extender_service.command.schedule.election import decision_seconds
 from extender_service.command.start_error import StartError
 from extender_service.config.durations import Duration
 from extender_service.config.types import LeaderElectionConfiguration

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from extender_service.command.background import background
-from extender_service.command.listeners import Listeners
+from extender_service.command.serve.listeners import Listeners
 from extender_service.extender import trust
 from extender_service.extender.wire.failures import VERBS, failure
 from extender_service.observability.health import Health, first_problem

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from extender_service.command.listening_socket import host_in_url, listen
-from extender_service.command.options import ServeOptions
+from extender_service.command.serve.serve_options import ServeOptions
 from extender_service.command.serving_certificate import (
     MINIMUM_VERSIONS,
     certificate_and_key,

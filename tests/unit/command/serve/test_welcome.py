@@ -8,12 +8,12 @@ import pytest
 
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.command.welcome import welcome
+from extender_service.command.serve.welcome import welcome
 from tests.support.clusters.extender_world import ExtenderWorld
 from tests.support.objects import make_node, make_pod
 
 URL = "http://127.0.0.1:8888"
-DEMO = Path(__file__).parents[3] / "examples" / "demo-cluster.yaml"
+DEMO = Path(__file__).parents[4] / "examples" / "demo-cluster.yaml"
 
 
 def commands(text: str) -> list[tuple[str, bytes]]:

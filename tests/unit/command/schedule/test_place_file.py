@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from extender_service.command import place_file
 from extender_service.command.cli import main
-from extender_service.command.place_file import as_text, show_progress
+from extender_service.command.schedule import place_file
+from extender_service.command.schedule.place_file import as_text, show_progress
 from extender_service.plugin_api import (
     POD,
     ActionType,
@@ -25,7 +25,7 @@ from extender_service.plugin_api import (
 from extender_service.simulation import PodOutcome, Simulation
 from tests.support.event_loop import in_event_loop
 
-DEMO = Path(__file__).parents[3] / "examples" / "demo-cluster.yaml"
+DEMO = Path(__file__).parents[4] / "examples" / "demo-cluster.yaml"
 BIG = """
 apiVersion: v1
 kind: Pod

@@ -16,16 +16,16 @@ from extender_service.cluster.sources.binding_right import BindingRight
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.command.background import background, debug_on_signal, log_sync
-from extender_service.command.listeners import Listeners
 from extender_service.command.memory.free_memory import returning_free_memory
 from extender_service.command.memory.huge_pages import begin_to_use_huge_pages
 from extender_service.command.memory.settled_memory import settle_memory
-from extender_service.command.options import ServeOptions
-from extender_service.command.probes import answering_at_start, answering_probes
+from extender_service.command.serve.listeners import Listeners
+from extender_service.command.serve.probes import answering_at_start, answering_probes
+from extender_service.command.serve.serve_options import ServeOptions
+from extender_service.command.serve.welcome import welcome
 from extender_service.command.server_release import rules_for_server
 from extender_service.command.setup import Setup, setup_of_some_release
 from extender_service.command.start_error import StartError
-from extender_service.command.welcome import welcome
 from extender_service.config.rules import Rules
 from extender_service.extender.app import create_app
 from extender_service.extender.asking_again import Touch

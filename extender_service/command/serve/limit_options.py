@@ -2,8 +2,9 @@
 
 import argparse
 
+from extender_service.command.option_parser import AddOption
 from extender_service.command.option_values import positive_duration, positive_number, size
-from extender_service.command.shared_options import AddOption, add_watchdog_option
+from extender_service.command.shared_options import add_watchdog_option
 from extender_service.extender.overload.overload import CallLimits
 from extender_service.serving.connection_limits import ConnectionLimits
 

@@ -19,9 +19,10 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from extender_service.command import cli, secure_server
-from extender_service.command.schedule_options import schedule_options
-from extender_service.command.secure_server import SecureListener
+from extender_service.command import cli
+from extender_service.command.schedule import secure_server
+from extender_service.command.schedule.schedule_options import schedule_options
+from extender_service.command.schedule.secure_server import SecureListener
 from extender_service.command.start_error import StartError
 from extender_service.seams import THIS_MACHINE
 from extender_service.serving.callers import known_authorities, reviews

@@ -13,7 +13,7 @@ import trustme
 
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.command.emulation import EmulationOptions
-from extender_service.command.serve import _api_server, run_service
+from extender_service.command.serve.serve import _api_server, run_service
 from extender_service.command.setup import Setup
 from extender_service.command.start_error import StartError
 from extender_service.seams import THIS_MACHINE

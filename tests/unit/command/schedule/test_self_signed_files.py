@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from extender_service.command.self_signed_files import self_signed_files
+from extender_service.command.schedule.self_signed_files import self_signed_files
 from extender_service.command.start_error import StartError
 
 

@@ -13,13 +13,13 @@ from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
 from extender_service.command.listening_socket import listen
-from extender_service.command.schedule_options import (
+from extender_service.command.schedule.schedule_options import (
     AuthenticationOptions,
     AuthorizationOptions,
     ScheduleOptions,
     SecureServingOptions,
 )
-from extender_service.command.self_signed_files import self_signed_files
+from extender_service.command.schedule.self_signed_files import self_signed_files
 from extender_service.command.serving_certificate import (
     MINIMUM_VERSIONS,
     certificate_and_key,

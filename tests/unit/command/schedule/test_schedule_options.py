@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from extender_service.command import cli, schedule
-from extender_service.command.schedule_options import ScheduleOptions
+from extender_service.command import cli
+from extender_service.command.option_parser import ENVIRONMENT_PREFIX
+from extender_service.command.schedule import schedule
+from extender_service.command.schedule.schedule_options import ScheduleOptions
 from extender_service.command.setup import Setup
 from extender_service.command.start_error import StartError
 from extender_service.config.types import KubeSchedulerConfiguration
@@ -27,7 +29,7 @@ clientConnection: {kubeconfig: of-the-file.kubeconfig, qps: 7}
 @pytest.fixture(autouse=True)
 def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in os.environ:
-        if name.startswith(cli.ENVIRONMENT_PREFIX):
+        if name.startswith(ENVIRONMENT_PREFIX):
             monkeypatch.delenv(name)
 
 

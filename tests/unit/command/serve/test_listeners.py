@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import trustme
 
-from extender_service.command.listeners import Listeners
+from extender_service.command.serve.listeners import Listeners
 from extender_service.command.start_error import StartError
 from tests.support.serve_options import mutual_tls, serve_options
 from tests.support.servers.certificates import issue, overwrite, pem_files

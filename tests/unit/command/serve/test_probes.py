@@ -3,8 +3,8 @@ import asyncio
 import httpx
 import pytest
 
-from extender_service.command.listeners import Listeners
-from extender_service.command.probes import answering_at_start
+from extender_service.command.serve.listeners import Listeners
+from extender_service.command.serve.probes import answering_at_start
 from extender_service.observability.health import Health
 from extender_service.serving.connection_limits import ConnectionLimits
 from tests.support.serve_options import serve_options

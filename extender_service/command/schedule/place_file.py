@@ -9,7 +9,7 @@ from typing import TextIO
 import msgspec
 import uvloop
 
-from extender_service.command.options import PlaceOptions
+from extender_service.command.schedule.place_options import PlaceOptions
 from extender_service.command.setup import Setup
 from extender_service.command.start_error import StartError
 from extender_service.config.problems import ConfigError

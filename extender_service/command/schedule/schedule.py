@@ -13,12 +13,12 @@ import uvloop
 
 from extender_service.cluster.sources.api_server import ApiServer
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.command.election import Candidacy, LeaseLostError, decision_seconds
 from extender_service.command.memory.free_memory import returning_free_memory
 from extender_service.command.memory.huge_pages import begin_to_use_huge_pages
-from extender_service.command.schedule_options import ScheduleOptions
-from extender_service.command.scheduler_program import SchedulerProgram
-from extender_service.command.secure_server import SecureListener
+from extender_service.command.schedule.election import Candidacy, LeaseLostError, decision_seconds
+from extender_service.command.schedule.schedule_options import ScheduleOptions
+from extender_service.command.schedule.scheduler_program import SchedulerProgram
+from extender_service.command.schedule.secure_server import SecureListener
 from extender_service.command.server_release import rules_for_server
 from extender_service.command.setup import Setup, setup_of_some_release
 from extender_service.command.start_error import StartError

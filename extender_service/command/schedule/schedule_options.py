@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 
 from extender_service.command.emulation import EmulationOptions, emulation_options
+from extender_service.command.option_parser import AddOption
 from extender_service.command.option_values import (
     address,
     boolean,
@@ -20,7 +21,7 @@ from extender_service.command.option_values import (
     port,
     positive_duration,
 )
-from extender_service.command.shared_options import AddOption, add_watchdog_option
+from extender_service.command.shared_options import add_config_options, add_log_options, add_watchdog_option
 
 if TYPE_CHECKING:  # these need pydantic, which `version` should not wait for
     from extender_service.config.types import KubeSchedulerConfiguration
@@ -163,7 +164,8 @@ class ScheduleOptions:
 
 
 def add_schedule_options(add: AddOption) -> None:
-    """Add all options except those that other commands have, too. `add` is like argparse's add_argument."""
+    """Add the options. `add` is like argparse's add_argument."""
+    add_config_options(add)
     add("--write-config-to", metavar="FILE", type=Path, help="write the effective configuration to this file, and exit")
     add("--master", default="", metavar="URL", help="the API server's URL; overrides the one in the kubeconfig")
     for name, _, kind, what in _ELECTION:
@@ -183,6 +185,8 @@ def add_schedule_options(add: AddOption) -> None:
     _add_authorization_options(add)
     for name in _WITHOUT_EFFECT:
         _add(add, name, "bool" if name in _SWITCHES else "text", "accepted, without effect")
+    add_log_options(add, "--v", "--log-level")
+    add("--logging-format", dest="log_format", choices=("text", "json"), help="the same as --log-format")
 
 
 def _add_time_limits(add: AddOption) -> None:

@@ -1,0 +1,1 @@
+"""The program `schedule`: its options, its election, its HTTPS and its start; and `schedule --cluster-file`."""

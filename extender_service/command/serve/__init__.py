@@ -1,0 +1,1 @@
+"""The program `serve`: its options, its listeners and probes, and its start."""
