@@ -1,0 +1,79 @@
+"""Changes of pods of which the plugins that rejected a pod take no notice, though they let it in."""
+
+from collections.abc import Sequence
+
+from extender_service.config.rules import Rules
+from extender_service.kube.parsing.pod_affinity import AffinityTerm, pod_affinity_terms
+from extender_service.kube.types.core import Pod
+from extender_service.queue.queued_pod import QueuedPodInfo
+from tests.worlds.api_server.kinds import NAMESPACES
+from tests.worlds.invariants.insides import SchedulerInsides
+from tests.worlds.invariants.observed import Observed
+from tests.worlds.waits.history import History, PodChange
+
+
+class MissedPods:
+    """What pods miss of others.
+
+    With hints, InterPodAffinity takes no notice of the end of some pods: before v1.36, of one whose anti-affinity kept
+    this pod out; before v1.37, of one that matched not all terms of this pod's; and of one that a term means by the
+    labels of its namespace. That is: it rejected the pod, and since then such a pod has ended, or got other labels. Nor
+    does it take notice of a pod that has come to a node, or got other labels, and that this pod's affinity means by the
+    labels of its namespace.
+    """
+
+    def __init__(self, observed: Observed, history: History) -> None:
+        self._etcd = observed.model.etcd
+        self._history = history
+
+    def have_changed(self, leader: SchedulerInsides, info: QueuedPodInfo, since: float) -> bool:
+        """Return whether InterPodAffinity rejected a pod, and has taken no notice of a pod that has changed since."""
+        rules, history = leader.cluster.rules, self._history
+        if not rules.queueing_hints or "InterPodAffinity" not in info.unschedulable_plugins:
+            return False
+        lately = (change for change in history.pod_changes if history.seen_at(leader, change.happened) > since)
+        return any(self._is_missed(change, info.pod, rules) for change in lately if not change.is_of(info.pod))
+
+    def _is_missed(self, change: PodChange, pod: Pod, rules: Rules) -> bool:
+        """Return whether a change of a pod may let another one in, without a notice to it."""
+        _, before, after = change
+        if after is not None and self._comes_unnoticed(before, after, pod):
+            return True
+        has_gone = after is None or (before is not None and before.metadata.labels != after.metadata.labels)
+        return before is not None and has_gone and self._goes_unnoticed(before, after, pod, rules)
+
+    def _comes_unnoticed(self, before: Pod | None, after: Pod, pod: Pod) -> bool:
+        """Return whether a pod on a node matches the affinity of another one since it changed, without a notice."""
+        near = pod_affinity_terms(pod.metadata.namespace, pod.spec.affinity).required
+
+        def is_met(by: Pod | None) -> bool:
+            return by is not None and bool(by.spec.node_name) and all(self._matches(term, by) for term in near)
+
+        is_noticed = all(_matches_by_name(term, after) for term in near)
+        return not is_noticed and is_met(after) and not is_met(before)
+
+    def _goes_unnoticed(self, before: Pod, after: Pod | None, pod: Pod, rules: Rules) -> bool:
+        """Return whether a pod may have kept another one out until it changed, without a notice to that."""
+        apart, others = _apart(pod), () if after is not None else _apart(before)
+        kept = [term for term in apart if self._matches(term, before)]
+        is_noticed = any if rules.any_anti_affinity_term_wakes else all
+        if kept and not is_noticed(_matches_by_name(term, before) for term in apart):
+            return True
+        was_kept = any(self._matches(term, pod) for term in others)
+        is_reported = rules.anti_affinity_of_others_wakes and all(_matches_by_name(term, pod) for term in others)
+        return was_kept and not is_reported
+
+    def _matches(self, term: AffinityTerm, pod: Pod) -> bool:
+        metadata = pod.metadata
+        namespace = self._etcd.get(NAMESPACES, metadata.namespace)
+        labels = {} if namespace is None else namespace.value["metadata"].get("labels", {})
+        return term.matches(metadata.namespace, metadata.labels, labels)
+
+
+def _apart(pod: Pod) -> Sequence[AffinityTerm]:
+    return pod_affinity_terms(pod.metadata.namespace, pod.spec.affinity).required_anti
+
+
+def _matches_by_name(term: AffinityTerm, pod: Pod) -> bool:
+    """Return whether a term selects a pod where no labels of namespaces are known, as hints have it."""
+    return term.matches(pod.metadata.namespace, pod.metadata.labels, {})

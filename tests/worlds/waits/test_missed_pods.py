@@ -1,0 +1,101 @@
+"""What plugins that rejected a pod miss of other pods is excused, and nothing else."""
+
+from typing import Final
+
+import msgspec
+import pytest
+
+from extender_service.kube.types.core import Pod
+from tests.support.event_loop import in_event_loop
+from tests.worlds.api_server.kinds import PODS
+from tests.worlds.waits.waiting import BY_LABEL, LONELY, TOO_LARGE, Waiting, apart_from, near_to, term
+
+TWO_TERMS: Final = apart_from(term("x"), term("y"))
+ONE_TERM: Final = apart_from(term("x"))
+BY_NAMESPACE: Final = apart_from(BY_LABEL)
+
+pytestmark = pytest.mark.usefixtures("stand_ins")
+
+
+@pytest.mark.parametrize(
+    ("minor", "pod", "app", "is_excused"),
+    [
+        (34, TWO_TERMS, "x", True),
+        (34, TWO_TERMS, "z", False),  # it was not kept out by this one
+        (34, ONE_TERM, "x", False),  # the end of this pod wakes it
+        (34, BY_NAMESPACE, "x", True),  # to hints, namespaces have no labels
+        (34, LONELY, "x", False),
+        (37, TWO_TERMS, "x", False),
+        (37, BY_NAMESPACE, "x", True),
+        (31, TWO_TERMS, "x", False),  # without hints, the end of any pod wakes it
+    ],
+)
+@in_event_loop
+async def test_a_pod_has_ended_that_kept_this_one_out(minor: int, pod: Pod, app: str, is_excused: bool) -> None:
+    waiting = Waiting(minor, pod=pod, rejected_by="InterPodAffinity")
+    waiting.put_pod("q", "b", {"app": app})
+    waiting.look()
+    assert not waiting.is_excused()
+    waiting.etcd.delete(PODS, "default/q")
+    waiting.look()
+    assert waiting.is_excused() == is_excused
+
+
+@pytest.mark.parametrize(
+    ("minor", "pod", "app", "is_excused"),
+    [
+        (34, near_to(BY_LABEL), "x", True),  # to hints, namespaces have no labels
+        (37, near_to(BY_LABEL), "x", True),
+        (34, near_to(BY_LABEL), "z", False),  # the affinity means others
+        (34, near_to(term("x")), "x", False),  # that this pod comes wakes it
+        (34, near_to(term("x"), BY_LABEL), "x", True),
+        (34, near_to(term("z"), BY_LABEL), "x", False),  # one pod must match all terms
+        (34, TWO_TERMS, "x", False),  # a pod that comes lets no one in that is to be apart from it
+        (31, near_to(BY_LABEL), "x", False),  # without hints, the labels count
+    ],
+)
+@in_event_loop
+async def test_a_pod_has_come_to_a_node_that_affinity_means(minor: int, pod: Pod, app: str, is_excused: bool) -> None:
+    waiting = Waiting(minor, pod=pod, rejected_by="InterPodAffinity")
+    waiting.put_pod("q", "", {"app": app})
+    waiting.look()
+    assert not waiting.is_excused()
+    waiting.put_pod("q", "b", {"app": app})
+    waiting.look()
+    assert waiting.is_excused() == is_excused
+
+
+@pytest.mark.parametrize(("app", "is_excused"), [("z", True), ("x", False)])
+@in_event_loop
+async def test_a_pod_has_got_labels_that_affinity_means(app: str, is_excused: bool) -> None:
+    waiting = Waiting(34, pod=near_to(BY_LABEL), rejected_by="InterPodAffinity")
+    waiting.put_pod("q", "b", {"app": app})
+    waiting.look()
+    waiting.try_again(2.0)
+    waiting.put_pod("q", "b", {"app": "x", "is": "changed"})
+    waiting.look()
+    assert waiting.is_excused() == is_excused
+
+
+@pytest.mark.parametrize(
+    ("minor", "app", "rejected_by", "is_excused"),
+    [
+        (34, "p", "InterPodAffinity", True),
+        (34, "x", "InterPodAffinity", False),  # its anti-affinity means others
+        (34, "p", "NodeResourcesFit", False),
+        (36, "p", "InterPodAffinity", False),
+    ],
+)
+@in_event_loop
+async def test_a_pod_has_ended_whose_anti_affinity_kept_this_one_out(
+    minor: int, app: str, rejected_by: str, is_excused: bool
+) -> None:
+    metadata = msgspec.structs.replace(TOO_LARGE.metadata, labels={"app": "p"})
+    pod = msgspec.structs.replace(TOO_LARGE, metadata=metadata)
+    waiting = Waiting(minor, pod=pod, rejected_by=rejected_by)
+    kept_apart = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": "kubernetes.io/hostname"}
+    waiting.put_pod("q", "b", {}, {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [kept_apart]}})
+    waiting.look()
+    waiting.etcd.delete(PODS, "default/q")
+    waiting.look()
+    assert waiting.is_excused() == is_excused
