@@ -63,6 +63,8 @@ class History:
         self.node_changes: defaultdict[str, list[NodeChange]] = defaultdict(list)
         self.pods_left: defaultdict[str, list[Happened]] = defaultdict(list)
         self.pod_changes: list[PodChange] = []
+        # Pods on nodes that have been marked for deletion.
+        self.pods_ending: list[tuple[Happened, Pod]] = []
         observed.model.etcd.listeners.append(self._note)
         observed.model.etcd.on_restore.append(self._note_restore)
         listen_to_ledgers(observed.world.network, self._note_reservation)
@@ -94,6 +96,8 @@ class History:
         node_name = None if before is None else before.value["spec"].get("nodeName")
         if node_name and after is None:
             self.pods_left[node_name].append(happened)
+        if node_name and after is not None and _is_ending(after) and not _is_ending(before):
+            self.pods_ending.append((happened, decoded(after)))
         if _counted(before) != _counted(after):
             self.pod_changes.append(PodChange(happened, _decoded(before), _decoded(after)))
 
@@ -113,6 +117,7 @@ class History:
             self.node_changes[name] = [NodeChange(happened, None, None)]
             self.pods_left[name] = [happened]
         self.pod_changes.clear()
+        self.pods_ending.clear()
 
 
 def decoded(item: Item) -> Pod:
@@ -143,6 +148,10 @@ def _unfinished(item: Item | None) -> Item | None:
 
 def _decoded(item: Item | None) -> Pod | None:
     return None if item is None else decoded(item)
+
+
+def _is_ending(pod: Item | None) -> bool:
+    return pod is not None and "deletionTimestamp" in pod.value["metadata"]
 
 
 def _counted(pod: Item | None) -> tuple[object, ...]:

@@ -4,22 +4,28 @@ from collections.abc import Sequence
 
 from extender_service.config.rules import Rules
 from extender_service.kube.parsing.pod_affinity import AffinityTerm, pod_affinity_terms
-from extender_service.kube.types.core import Pod
+from extender_service.kube.types.core import Pod, pod_name
+from extender_service.kube.types.pods import pod_uid
 from extender_service.queue.queued_pod import QueuedPodInfo
-from tests.worlds.api_server.kinds import NAMESPACES
+from tests.worlds.actors.fitting import is_finished
+from tests.worlds.api_server.kinds import NAMESPACES, PODS
 from tests.worlds.invariants.insides import SchedulerInsides
 from tests.worlds.invariants.observed import Observed
 from tests.worlds.waits.history import History, PodChange
+from tests.worlds.waits.near import required_spread
 
 
 class MissedPods:
     """What pods miss of others.
 
-    With hints, InterPodAffinity takes no notice of the end of some pods: before v1.36, of one whose anti-affinity kept
-    this pod out; before v1.37, of one that matched not all terms of this pod's; and of one that a term means by the
-    labels of its namespace. That is: it rejected the pod, and since then such a pod has ended, or got other labels. Nor
-    does it take notice of a pod that has come to a node, or got other labels, and that this pod's affinity means by the
-    labels of its namespace.
+    - With hints, InterPodAffinity takes no notice of the end of some pods: before v1.36, of one whose anti-affinity
+      kept this pod out; before v1.37, of one that matched not all terms of this pod's; and of one that a term means by
+      the labels of its namespace. That is: it rejected the pod, and since then such a pod has ended, or got other
+      labels. Nor does it take notice of a pod that has come to a node, or got other labels, and that this pod's
+      affinity means by the labels of its namespace.
+    - PodTopologySpread counts a pod no more from when it is being deleted on, and takes no notice before it is gone.
+      That is: it rejected the pod, since then a pod that its constraints count has been marked for deletion, and that
+      is still there.
     """
 
     def __init__(self, observed: Observed, history: History) -> None:
@@ -27,12 +33,36 @@ class MissedPods:
         self._history = history
 
     def have_changed(self, leader: SchedulerInsides, info: QueuedPodInfo, since: float) -> bool:
-        """Return whether InterPodAffinity rejected a pod, and has taken no notice of a pod that has changed since."""
+        """Return whether a plugin that rejected a pod has taken no notice of a pod that has changed since a time."""
+        rejected_by = info.unschedulable_plugins
+        if "InterPodAffinity" in rejected_by and self._affinity_misses(leader, info.pod, since):
+            return True
+        return "PodTopologySpread" in rejected_by and self._spread_misses(leader, info.pod, since)
+
+    # What PodTopologySpread misses:
+
+    def _spread_misses(self, leader: SchedulerInsides, pod: Pod, since: float) -> bool:
+        history, constraints = self._history, required_spread(pod)
+        lately = (ending for happened, ending in history.pods_ending if history.seen_at(leader, happened) > since)
+        return any(
+            ending.metadata.namespace == pod.metadata.namespace
+            and any(constraint.selector.matches(ending.metadata.labels) for constraint in constraints)
+            and self._is_there(ending)
+            for ending in lately
+        )
+
+    def _is_there(self, pod: Pod) -> bool:
+        item = self._etcd.get(PODS, pod_name(pod))
+        return item is not None and not is_finished(item.value) and item.value["metadata"]["uid"] == pod_uid(pod)
+
+    # What InterPodAffinity misses:
+
+    def _affinity_misses(self, leader: SchedulerInsides, pod: Pod, since: float) -> bool:
         rules, history = leader.cluster.rules, self._history
-        if not rules.queueing_hints or "InterPodAffinity" not in info.unschedulable_plugins:
+        if not rules.queueing_hints:
             return False
         lately = (change for change in history.pod_changes if history.seen_at(leader, change.happened) > since)
-        return any(self._is_missed(change, info.pod, rules) for change in lately if not change.is_of(info.pod))
+        return any(self._is_missed(change, pod, rules) for change in lately if not change.is_of(pod))
 
     def _is_missed(self, change: PodChange, pod: Pod, rules: Rules) -> bool:
         """Return whether a change of a pod may let another one in, without a notice to it."""

@@ -5,14 +5,18 @@ from typing import Final
 import msgspec
 import pytest
 
-from extender_service.kube.types.core import Pod
+from extender_service.kube.types.core import LabelSelector, Pod, TopologySpreadConstraint
+from tests.support.clusters.queue_worlds import changed
 from tests.support.event_loop import in_event_loop
+from tests.support.objects import make_pod
 from tests.worlds.api_server.kinds import PODS
 from tests.worlds.waits.waiting import BY_LABEL, LONELY, TOO_LARGE, Waiting, apart_from, near_to, term
 
 TWO_TERMS: Final = apart_from(term("x"), term("y"))
 ONE_TERM: Final = apart_from(term("x"))
 BY_NAMESPACE: Final = apart_from(BY_LABEL)
+_CONSTRAINT: Final = TopologySpreadConstraint(1, "rack", "DoNotSchedule", LabelSelector({"app": "x"}))
+SPREAD: Final = changed(make_pod("p"), topology_spread_constraints=(_CONSTRAINT,))
 
 pytestmark = pytest.mark.usefixtures("stand_ins")
 
@@ -99,3 +103,46 @@ async def test_a_pod_has_ended_whose_anti_affinity_kept_this_one_out(
     waiting.etcd.delete(PODS, "default/q")
     waiting.look()
     assert waiting.is_excused() == is_excused
+
+
+@pytest.mark.parametrize(
+    ("minor", "labels", "rejected_by", "is_excused"),
+    [
+        (31, {"app": "x"}, "PodTopologySpread", True),
+        (37, {"app": "x"}, "PodTopologySpread", True),
+        (37, {"app": "z"}, "PodTopologySpread", False),  # no constraint counts it
+        (37, {"app": "x"}, "NodeResourcesFit", False),
+    ],
+)
+@in_event_loop
+async def test_a_pod_that_is_being_deleted_counts_no_more_for_spread(
+    minor: int, labels: dict[str, str], rejected_by: str, is_excused: bool
+) -> None:
+    waiting = Waiting(minor, pod=SPREAD, rejected_by=rejected_by)
+    waiting.put_pod("q", "b", labels)
+    waiting.look()
+    assert not waiting.is_excused()
+    waiting.mark("q")
+    waiting.look()
+    assert waiting.is_excused() == is_excused
+
+
+@in_event_loop
+async def test_that_a_pod_which_was_being_deleted_is_gone_wakes_one_that_spreads() -> None:
+    waiting = Waiting(34, pod=SPREAD)
+    waiting.put_pod("q", "b", {"app": "x"})
+    waiting.mark("q")
+    waiting.look()
+    waiting.etcd.delete(PODS, "default/q")
+    waiting.look()
+    assert not waiting.is_excused()
+
+
+@in_event_loop
+async def test_a_pod_that_was_being_deleted_before_the_last_attempt_did_not_count_then() -> None:
+    waiting = Waiting(34, pod=SPREAD)
+    waiting.put_pod("q", "b", {"app": "x"})
+    waiting.mark("q")
+    waiting.look()
+    waiting.try_again()
+    assert not waiting.is_excused()

@@ -82,6 +82,14 @@ class Waiting:
         spec: Object = {"nodeName": node_name, **({} if affinity is None else {"affinity": affinity})}
         self.etcd.put(PODS, f"default/{name}", {"metadata": metadata, "spec": spec, "status": {}})
 
+    def mark(self, name: str) -> None:
+        """Mark a pod for deletion, which lasts."""
+        item = self.etcd.get(PODS, f"default/{name}")
+        assert item is not None
+        pod = item.copy()
+        pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        self.etcd.put(PODS, item.key, pod)
+
     def label_namespace(self, **labels: str) -> None:
         """Give the pod's namespace these labels, and no others."""
         self.etcd.put(NAMESPACES, "default", {"metadata": {"name": "default", "labels": labels}})
