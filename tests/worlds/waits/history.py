@@ -1,9 +1,9 @@
-"""What has happened to nodes and pods, and by when replicas knew it."""
+"""What has happened to nodes, pods and namespaces, and by when replicas knew it."""
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from extender_service.kube import api_resources
@@ -11,13 +11,15 @@ from extender_service.kube.types.core import Pod
 from extender_service.kube.types.pods import pod_uid
 from tests.worlds.actors.fitting import is_finished
 from tests.worlds.api_server.etcd import Change, Item
-from tests.worlds.api_server.kinds import NODES, PODS, Kind
+from tests.worlds.api_server.kinds import NAMESPACES, NODES, PODS, Kind
 from tests.worlds.invariants.insides import SchedulerInsides
 from tests.worlds.invariants.ledger import LedgerEntry, listen_to_ledgers
 from tests.worlds.invariants.observed import Observed
 from tests.worlds.waits.versions import RESTORED_SECONDS, Sightings, known_versions
 
 Object = dict[str, Any]
+
+_KINDS: Final = (NODES, PODS, NAMESPACES)
 
 
 class Happened(NamedTuple):
@@ -37,6 +39,15 @@ class NodeChange(NamedTuple):
     happened: Happened
     before: Object | None
     after: Object | None
+
+
+class NamespaceChange(NamedTuple):
+    """A namespace that has got other labels."""
+
+    happened: Happened
+    name: str
+    before: Mapping[str, str]
+    after: Mapping[str, str]
 
 
 class PodChange(NamedTuple):
@@ -62,6 +73,7 @@ class History:
         self._sightings: WeakKeyDictionary[SchedulerInsides, dict[Kind, Sightings]] = WeakKeyDictionary()
         self.node_changes: defaultdict[str, list[NodeChange]] = defaultdict(list)
         self.pods_left: defaultdict[str, list[Happened]] = defaultdict(list)
+        self.namespace_changes: list[NamespaceChange] = []
         self.pod_changes: list[PodChange] = []
         # Pods on nodes that have been marked for deletion.
         self.pods_ending: list[tuple[Happened, Pod]] = []
@@ -72,7 +84,7 @@ class History:
     def look(self, leading: Iterable[SchedulerInsides]) -> None:
         """Note what the replicas know by now."""
         for insides in leading:
-            sightings = self._sightings.setdefault(insides, {NODES: Sightings(), PODS: Sightings()})
+            sightings = self._sightings.setdefault(insides, {kind: Sightings() for kind in _KINDS})
             for kind, version in known_versions(insides):
                 if kind in sightings:
                     sightings[kind].note(version, self._observed.now)
@@ -88,8 +100,15 @@ class History:
         happened = Happened(kind, change.revision, self._observed.now)
         if kind is NODES and _is_reported(change):
             self.node_changes[change.item.key].append(NodeChange(happened, _value(change.before), _value(change.after)))
+        if kind is NAMESPACES:
+            self._note_namespace(happened, change)
         if kind is PODS:
             self._note_pod(happened, change)
+
+    def _note_namespace(self, happened: Happened, change: Change) -> None:
+        before, after = _labels(change.before), _labels(change.after)
+        if before != after:
+            self.namespace_changes.append(NamespaceChange(happened, change.item.key, before, after))
 
     def _note_pod(self, happened: Happened, change: Change) -> None:
         before, after = _unfinished(change.before), _unfinished(change.after)
@@ -116,6 +135,7 @@ class History:
         for name in sorted(names):
             self.node_changes[name] = [NodeChange(happened, None, None)]
             self.pods_left[name] = [happened]
+        self.namespace_changes.clear()
         self.pod_changes.clear()
         self.pods_ending.clear()
 
@@ -140,6 +160,10 @@ def _reported_of(node: Object) -> tuple[object, ...]:
 
 def _value(item: Item | None) -> Object | None:
     return None if item is None else item.value
+
+
+def _labels(item: Item | None) -> Mapping[str, str]:
+    return {} if item is None else item.value["metadata"].get("labels") or {}
 
 
 def _unfinished(item: Item | None) -> Item | None:

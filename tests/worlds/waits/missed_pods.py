@@ -1,9 +1,9 @@
-"""Changes of pods of which the plugins that rejected a pod take no notice, though they let it in."""
+"""Changes of pods, and of their namespaces, of which the plugins that rejected a pod take no notice."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from extender_service.config.rules import Rules
-from extender_service.kube.parsing.pod_affinity import AffinityTerm, pod_affinity_terms
+from extender_service.kube.parsing.pod_affinity import AffinityTerm
 from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.pods import pod_uid
 from extender_service.queue.queued_pod import QueuedPodInfo
@@ -11,8 +11,13 @@ from tests.worlds.actors.fitting import is_finished
 from tests.worlds.api_server.kinds import NAMESPACES, PODS
 from tests.worlds.invariants.insides import SchedulerInsides
 from tests.worlds.invariants.observed import Observed
-from tests.worlds.waits.history import History, PodChange
-from tests.worlds.waits.near import required_spread
+from tests.worlds.waits.history import History, NamespaceChange, PodChange
+from tests.worlds.waits.near import (
+    anti_affinity_on_nodes,
+    required_affinity,
+    required_anti_affinity,
+    required_spread,
+)
 
 
 class MissedPods:
@@ -23,6 +28,9 @@ class MissedPods:
       the labels of its namespace. That is: it rejected the pod, and since then such a pod has ended, or got other
       labels. Nor does it take notice of a pod that has come to a node, or got other labels, and that this pod's
       affinity means by the labels of its namespace.
+    - No event is about a namespace, so it misses other labels of these, too. That is: it rejected the pod, and since
+      then a namespace has got labels by which this pod's affinity means it, or not any more, or by which this pod's
+      anti-affinity, or that of a pod on a node towards this one, does not mean it any more.
     - PodTopologySpread counts a pod no more from when it is being deleted on, and takes no notice before it is gone.
       That is: it rejected the pod, since then a pod that its constraints count has been marked for deletion, and that
       is still there.
@@ -33,7 +41,7 @@ class MissedPods:
         self._history = history
 
     def have_changed(self, leader: SchedulerInsides, info: QueuedPodInfo, since: float) -> bool:
-        """Return whether a plugin that rejected a pod has taken no notice of a pod that has changed since a time."""
+        """Return whether a plugin that rejected a pod has taken no notice of what has changed since a time."""
         rejected_by = info.unschedulable_plugins
         if "InterPodAffinity" in rejected_by and self._affinity_misses(leader, info.pod, since):
             return True
@@ -59,10 +67,26 @@ class MissedPods:
 
     def _affinity_misses(self, leader: SchedulerInsides, pod: Pod, since: float) -> bool:
         rules, history = leader.cluster.rules, self._history
+        relabelled = (each for each in history.namespace_changes if history.seen_at(leader, each.happened) > since)
+        if any(self._is_meant_otherwise(change, pod) for change in relabelled):
+            return True
         if not rules.queueing_hints:
             return False
         lately = (change for change in history.pod_changes if history.seen_at(leader, change.happened) > since)
         return any(self._is_missed(change, pod, rules) for change in lately if not change.is_of(pod))
+
+    def _is_meant_otherwise(self, change: NamespaceChange, pod: Pod) -> bool:
+        """Return whether other labels of a namespace may let a pod in."""
+        _, name, before, after = change
+        # Where it means no pods any more, it lets the first one of its kind in.
+        if any(_means(term, name, before) != _means(term, name, after) for term in required_affinity(pod)):
+            return True
+        if any(_means(term, name, before) and not _means(term, name, after) for term in required_anti_affinity(pod)):
+            return True
+        return name == pod.metadata.namespace and any(
+            term.matches(name, pod.metadata.labels, before) and not term.matches(name, pod.metadata.labels, after)
+            for term in anti_affinity_on_nodes(self._etcd)
+        )
 
     def _is_missed(self, change: PodChange, pod: Pod, rules: Rules) -> bool:
         """Return whether a change of a pod may let another one in, without a notice to it."""
@@ -74,7 +98,7 @@ class MissedPods:
 
     def _comes_unnoticed(self, before: Pod | None, after: Pod, pod: Pod) -> bool:
         """Return whether a pod on a node matches the affinity of another one since it changed, without a notice."""
-        near = pod_affinity_terms(pod.metadata.namespace, pod.spec.affinity).required
+        near = required_affinity(pod)
 
         def is_met(by: Pod | None) -> bool:
             return by is not None and bool(by.spec.node_name) and all(self._matches(term, by) for term in near)
@@ -84,7 +108,7 @@ class MissedPods:
 
     def _goes_unnoticed(self, before: Pod, after: Pod | None, pod: Pod, rules: Rules) -> bool:
         """Return whether a pod may have kept another one out until it changed, without a notice to that."""
-        apart, others = _apart(pod), () if after is not None else _apart(before)
+        apart, others = required_anti_affinity(pod), () if after is not None else required_anti_affinity(before)
         kept = [term for term in apart if self._matches(term, before)]
         is_noticed = any if rules.any_anti_affinity_term_wakes else all
         if kept and not is_noticed(_matches_by_name(term, before) for term in apart):
@@ -100,8 +124,9 @@ class MissedPods:
         return term.matches(metadata.namespace, metadata.labels, labels)
 
 
-def _apart(pod: Pod) -> Sequence[AffinityTerm]:
-    return pod_affinity_terms(pod.metadata.namespace, pod.spec.affinity).required_anti
+def _means(term: AffinityTerm, namespace: str, labels: Mapping[str, str]) -> bool:
+    """Return whether a term selects pods of a namespace with these labels."""
+    return namespace in term.namespaces or term.namespace_selector.matches(labels)
 
 
 def _matches_by_name(term: AffinityTerm, pod: Pod) -> bool:

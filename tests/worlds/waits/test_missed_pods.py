@@ -1,8 +1,7 @@
 """What plugins that rejected a pod miss of other pods is excused, and nothing else."""
 
-from typing import Final
+from typing import Any, Final
 
-import msgspec
 import pytest
 
 from extender_service.kube.types.core import LabelSelector, Pod, TopologySpreadConstraint
@@ -19,6 +18,12 @@ _CONSTRAINT: Final = TopologySpreadConstraint(1, "rack", "DoNotSchedule", LabelS
 SPREAD: Final = changed(make_pod("p"), topology_spread_constraints=(_CONSTRAINT,))
 
 pytestmark = pytest.mark.usefixtures("stand_ins")
+
+
+def anti_affinity(app: str, **more: Any) -> dict[str, Any]:
+    """Return, as JSON, that a pod is to be apart from pods of an app, on another node."""
+    required = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": "kubernetes.io/hostname", **more}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [required]}}
 
 
 @pytest.mark.parametrize(
@@ -94,11 +99,8 @@ async def test_a_pod_has_got_labels_that_affinity_means(app: str, is_excused: bo
 async def test_a_pod_has_ended_whose_anti_affinity_kept_this_one_out(
     minor: int, app: str, rejected_by: str, is_excused: bool
 ) -> None:
-    metadata = msgspec.structs.replace(TOO_LARGE.metadata, labels={"app": "p"})
-    pod = msgspec.structs.replace(TOO_LARGE, metadata=metadata)
-    waiting = Waiting(minor, pod=pod, rejected_by=rejected_by)
-    kept_apart = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": "kubernetes.io/hostname"}
-    waiting.put_pod("q", "b", {}, {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [kept_apart]}})
+    waiting = Waiting(minor, pod=changed(TOO_LARGE, labels={"app": "p"}), rejected_by=rejected_by)
+    waiting.put_pod("q", "b", affinity=anti_affinity(app))
     waiting.look()
     waiting.etcd.delete(PODS, "default/q")
     waiting.look()
@@ -146,3 +148,51 @@ async def test_a_pod_that_was_being_deleted_before_the_last_attempt_did_not_coun
     waiting.look()
     waiting.try_again()
     assert not waiting.is_excused()
+
+
+@pytest.mark.parametrize(
+    ("pod", "rejected_by", "labels", "is_excused"),
+    [
+        (near_to(BY_LABEL), "InterPodAffinity", {"color": "blue"}, True),
+        (near_to(BY_LABEL), "InterPodAffinity", {"color": "red", "size": "large"}, False),
+        (near_to(term("x")), "InterPodAffinity", {"color": "blue"}, False),  # it names its namespace
+        (near_to(BY_LABEL), "NodeResourcesFit", {"color": "blue"}, False),
+        (BY_NAMESPACE, "InterPodAffinity", {"color": "blue"}, True),
+    ],
+)
+@pytest.mark.parametrize("minor", [31, 37])
+@in_event_loop
+async def test_a_namespace_has_other_labels(
+    minor: int, pod: Pod, rejected_by: str, labels: dict[str, str], is_excused: bool
+) -> None:
+    waiting = Waiting(minor, pod=pod, rejected_by=rejected_by)
+    waiting.label_namespace(**labels)
+    waiting.look()
+    assert waiting.is_excused() == is_excused
+    waiting.try_again()
+    assert not waiting.is_excused()
+
+
+@in_event_loop
+async def test_a_namespace_that_anti_affinity_comes_to_mean_lets_no_pod_in() -> None:
+    waiting = Waiting(34, pod=BY_NAMESPACE, rejected_by="InterPodAffinity")
+    waiting.label_namespace(color="blue")
+    waiting.look()
+    waiting.try_again()
+    waiting.label_namespace(color="red")
+    waiting.look()
+    assert not waiting.is_excused()
+
+
+@pytest.mark.parametrize(("app", "node_name", "is_excused"), [("p", "b", True), ("z", "b", False), ("p", "", False)])
+@in_event_loop
+async def test_a_namespace_that_the_anti_affinity_of_a_pod_on_a_node_means_no_more(
+    app: str, node_name: str, is_excused: bool
+) -> None:
+    waiting = Waiting(37, pod=changed(TOO_LARGE, labels={"app": "p"}), rejected_by="InterPodAffinity")
+    of_red = {"namespaceSelector": {"matchLabels": {"color": "red"}}}
+    waiting.put_pod("q", node_name, affinity=anti_affinity(app, **of_red))
+    waiting.look()
+    waiting.label_namespace(color="blue")
+    waiting.look()
+    assert waiting.is_excused() == is_excused

@@ -97,7 +97,7 @@ class Waiting:
     def look(self, *, sees: bool = True) -> None:
         """Let a second pass, in which the watches show all that is stored, or nothing."""
         if sees:
-            self.scheduler.known = {NODES: self.etcd.revision, PODS: self.etcd.revision}
+            self.scheduler.known = dict.fromkeys((NODES, PODS, NAMESPACES), self.etcd.revision)
         self.observed.world.run(self.observed.now + 1.0)
         self.excuses.look()
 
