@@ -10,7 +10,7 @@ from extender_service.queue.queued_pod import QueuedPodInfo
 from tests.worlds.invariants.insides import SchedulerInsides, scheduler_insides
 from tests.worlds.invariants.observed import Observed
 from tests.worlds.waits.history import History
-from tests.worlds.waits.missed_nodes import LOOK_AT_OTHER_PODS, MissedNodes
+from tests.worlds.waits.missed_nodes import LOOK_AT_LABELS, LOOK_AT_OTHER_PODS, MissedNodes
 from tests.worlds.waits.missed_pods import MissedPods
 
 
@@ -29,6 +29,8 @@ class Excuses:
     - Before v1.36, a victim that waits in Permit is rejected in the name of DefaultPreemption alone. That is asked
       about no event, or only about the end of pods, and its hint is that this does not help. So the victim waits until
       the queue tries it again by itself.
+    - A restore of etcd takes back changes of pods, namespaces and nodes that kube-scheduler takes no notice of, and no
+      one says which. That is: InterPodAffinity or PodTopologySpread rejected the pod before all was listed again.
 
     What is about a node, that it may have been full or a nomination for it, must explain each one on which the pod
     fits.
@@ -72,6 +74,8 @@ class Excuses:
         if self._pods.have_changed(leader, info, since) or self._nodes.has_gone(leader, info, since):
             return True
         rules, rejected_by = leader.cluster.rules, info.unschedulable_plugins
+        if rejected_by & LOOK_AT_LABELS and since < self._history.restored_until:
+            return True
         if rejected_by == {"DefaultPreemption"} and not rules.victims_sent_back:
             return True
         freed = leader.queue._interested.of(reported_events(rules).assigned_pod_delete)

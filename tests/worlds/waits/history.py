@@ -66,6 +66,7 @@ class History:
     """What has happened since the world began, or since etcd was restored. `look` is to be called each second.
 
     A change counts from when the watches of a scheduler have shown it, however late. That is known to a second.
+    `restored_until` is when all schedulers have listed what a backup had, and know it.
     """
 
     def __init__(self, observed: Observed) -> None:
@@ -77,6 +78,7 @@ class History:
         self.pod_changes: list[PodChange] = []
         # Pods on nodes that have been marked for deletion.
         self.pods_ending: list[tuple[Happened, Pod]] = []
+        self.restored_until = -math.inf
         observed.model.etcd.listeners.append(self._note)
         observed.model.etcd.on_restore.append(self._note_restore)
         listen_to_ledgers(observed.world.network, self._note_reservation)
@@ -129,7 +131,8 @@ class History:
 
     def _note_restore(self) -> None:
         """Note that each node may have changed, and pods may have left it: what went back with etcd has no version."""
-        happened = Happened(PODS, 0, self._observed.now + RESTORED_SECONDS)
+        self.restored_until = self._observed.now + RESTORED_SECONDS
+        happened = Happened(PODS, 0, self.restored_until)
         self._sightings.clear()
         names = self.node_changes.keys() | {item.key for item in self._observed.model.etcd.all(NODES)}
         for name in sorted(names):

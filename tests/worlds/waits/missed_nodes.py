@@ -13,6 +13,8 @@ from tests.worlds.waits.history import History
 
 # The plugins that reject a pod from a node for pods on others, and for others that are empty.
 LOOK_AT_OTHER_PODS: Final = frozenset(("InterPodAffinity", "PodTopologySpread", "VolumeRestrictions"))
+# Those that look at labels of pods, namespaces and nodes, and take no notice of some changes of these.
+LOOK_AT_LABELS: Final = frozenset(("InterPodAffinity", "PodTopologySpread"))
 _LOOK_AT_EMPTY_NODES: Final = frozenset(("PodTopologySpread",))
 
 

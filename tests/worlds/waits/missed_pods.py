@@ -27,7 +27,7 @@ class MissedPods:
       kept this pod out; before v1.37, of one that matched not all terms of this pod's; and of one that a term means by
       the labels of its namespace. That is: it rejected the pod, and since then such a pod has ended, or got other
       labels. Nor does it take notice of a pod that has come to a node, or got other labels, and that this pod's
-      affinity means by the labels of its namespace.
+      affinity means by the labels of its namespace; nor, before v1.36, of other labels of this pod itself.
     - No event is about a namespace, so it misses other labels of these, too. That is: it rejected the pod, and since
       then a namespace has got labels by which this pod's affinity means it, or not any more, or by which this pod's
       anti-affinity, or that of a pod on a node towards this one, does not mean it any more.
@@ -73,7 +73,7 @@ class MissedPods:
         if not rules.queueing_hints:
             return False
         lately = (change for change in history.pod_changes if history.seen_at(leader, change.happened) > since)
-        return any(self._is_missed(change, pod, rules) for change in lately if not change.is_of(pod))
+        return any(self._is_missed(change, pod, rules) for change in lately)
 
     def _is_meant_otherwise(self, change: NamespaceChange, pod: Pod) -> bool:
         """Return whether other labels of a namespace may let a pod in."""
@@ -89,11 +89,14 @@ class MissedPods:
         )
 
     def _is_missed(self, change: PodChange, pod: Pod, rules: Rules) -> bool:
-        """Return whether a change of a pod may let another one in, without a notice to it."""
+        """Return whether a change of a pod may let another one in, or other labels the pod itself, without a notice."""
         _, before, after = change
+        has_other_labels = before is not None and after is not None and before.metadata.labels != after.metadata.labels
+        if change.is_of(pod):
+            return has_other_labels and not rules.anti_affinity_of_others_wakes
         if after is not None and self._comes_unnoticed(before, after, pod):
             return True
-        has_gone = after is None or (before is not None and before.metadata.labels != after.metadata.labels)
+        has_gone = after is None or has_other_labels
         return before is not None and has_gone and self._goes_unnoticed(before, after, pod, rules)
 
     def _comes_unnoticed(self, before: Pod | None, after: Pod, pod: Pod) -> bool:

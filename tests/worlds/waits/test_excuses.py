@@ -36,3 +36,20 @@ async def test_a_nomination_that_has_ended(minor: int, node_name: str, is_excuse
 @in_event_loop
 async def test_a_victim_that_waited_in_permit(minor: int, rejected_by: str, is_excused: bool) -> None:
     assert Waiting(minor, rejected_by=rejected_by).is_excused() == is_excused
+
+
+@pytest.mark.parametrize(
+    ("rejected_by", "is_excused"),
+    [("InterPodAffinity", True), ("PodTopologySpread", True), ("NodeResourcesFit", False)],
+)
+@in_event_loop
+async def test_a_restore_may_change_what_plugins_take_no_notice_of(rejected_by: str, is_excused: bool) -> None:
+    waiting = Waiting(34, rejected_by=rejected_by)
+    waiting.etcd.restore(waiting.etcd.save(), bump_revision=1000)
+    waiting.look()
+    assert waiting.is_excused() == is_excused
+    waiting.observed.world.run(70.0)
+    waiting.look()
+    assert waiting.is_excused() == is_excused
+    waiting.try_again()
+    assert not waiting.is_excused()

@@ -196,3 +196,27 @@ async def test_a_namespace_that_the_anti_affinity_of_a_pod_on_a_node_means_no_mo
     waiting.label_namespace(color="blue")
     waiting.look()
     assert waiting.is_excused() == is_excused
+
+
+@pytest.mark.parametrize(
+    ("minor", "uid", "labels", "is_excused"),
+    [
+        (32, "uid-of-p", {"app": "z"}, True),
+        (35, "uid-of-p", {"app": "z"}, True),
+        (36, "uid-of-p", {"app": "z"}, False),  # it wakes itself
+        (31, "uid-of-p", {"app": "z"}, False),  # as any change of its own does without hints
+        (35, "uid-of-p", {"app": "p"}, False),
+        (35, "uid-of-q", {"app": "z"}, False),  # another pod on no node
+    ],
+)
+@in_event_loop
+async def test_a_pod_has_got_other_labels_itself(
+    minor: int, uid: str, labels: dict[str, str], is_excused: bool
+) -> None:
+    waiting = Waiting(minor, pod=changed(TOO_LARGE, labels={"app": "p"}), rejected_by="InterPodAffinity")
+    waiting.put_pod("p", "", {"app": "p"}, uid=uid)
+    waiting.look()
+    waiting.try_again()
+    waiting.put_pod("p", "", labels, uid=uid)
+    waiting.look()
+    assert waiting.is_excused() == is_excused

@@ -76,9 +76,17 @@ class Waiting:
             self.info.unschedulable_plugins = frozenset((rejected_by,))
         self.look()
 
-    def put_pod(self, name: str, node_name: str, labels: Object | None = None, affinity: Object | None = None) -> None:
-        """Store a pod, new or changed."""
-        metadata = {"name": name, "namespace": "default", "uid": name, "labels": labels or {}}
+    def put_pod(
+        self,
+        name: str,
+        node_name: str,
+        labels: Object | None = None,
+        *,
+        affinity: Object | None = None,
+        uid: str = "",
+    ) -> None:
+        """Store a pod, new or changed. Its UID is its name unless given."""
+        metadata = {"name": name, "namespace": "default", "uid": uid or name, "labels": labels or {}}
         spec: Object = {"nodeName": node_name, **({} if affinity is None else {"affinity": affinity})}
         self.etcd.put(PODS, f"default/{name}", {"metadata": metadata, "spec": spec, "status": {}})
 
