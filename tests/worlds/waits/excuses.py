@@ -1,7 +1,6 @@
 """Which pods kube-scheduler leaves waiting, too, though they fit."""
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from weakref import WeakKeyDictionary
 
 from extender_service.framework.events import reported_events
@@ -10,8 +9,9 @@ from extender_service.queue.queued_pod import QueuedPodInfo
 from tests.worlds.invariants.insides import SchedulerInsides, scheduler_insides
 from tests.worlds.invariants.observed import Observed
 from tests.worlds.waits.history import History
-from tests.worlds.waits.missed_nodes import LOOK_AT_LABELS, LOOK_AT_OTHER_PODS, MissedNodes
+from tests.worlds.waits.missed_nodes import LOOK_AT_LABELS, MissedNodes
 from tests.worlds.waits.missed_pods import MissedPods
+from tests.worlds.waits.nominations import Nominations
 
 
 class Excuses:
@@ -22,10 +22,7 @@ class Excuses:
 
     - MissedPods and MissedNodes say what pods miss of others, and of nodes. A node that may have been full counts if
       none of the plugins that rejected the pod registered the deletion of pods.
-    - Before v1.33, kube-scheduler reports nothing when a nomination ends and no pod goes with it, though the room that
-      it kept is free; and before v1.36, InterPodAffinity and PodTopologySpread take no notice. That is: a nomination
-      for the node has ended since the last attempt, and before v1.33 any plugin, until v1.35 one of these, rejected the
-      pod.
+    - Nominations says when the end of a nomination is not reported, though it frees room.
     - Before v1.36, a victim that waits in Permit is rejected in the name of DefaultPreemption alone. That is asked
       about no event, or only about the end of pods, and its hint is that this does not help. So the victim waits until
       the queue tries it again by itself.
@@ -40,23 +37,17 @@ class Excuses:
         self._observed = observed
         history = self._history = History(observed)
         self._pods, self._nodes = MissedPods(observed, history), MissedNodes(observed, history)
+        self._nominations = Nominations(observed)
         self._queued: WeakKeyDictionary[SchedulerInsides, dict[str, tuple[float, float]]] = WeakKeyDictionary()
         self._looked_at = 0.0
-        self._nominated: Mapping[str, str] = {}
-        self._nominations_ended_at: dict[str, float] = {}
 
     def look(self) -> None:
         """Note what the replicas know by now, which pods have come back, and which nominations have ended."""
-        nominated: dict[str, str] = {}
         leading = [*self._leading()]
         self._history.look(leading)
+        self._nominations.look(leading)
         for insides in leading:
             self._note_queued(insides)
-            nominated.update(insides.queue.nominator.node_of)
-        for uid, node_name in self._nominated.items():
-            if nominated.get(uid) != node_name:
-                self._nominations_ended_at[node_name] = self._observed.now
-        self._nominated = nominated
         self._looked_at = self._observed.now
 
     def _note_queued(self, insides: SchedulerInsides) -> None:
@@ -80,18 +71,17 @@ class Excuses:
             return True
         freed = leader.queue._interested.of(reported_events(rules).assigned_pod_delete)
         misses_nodes = not rules.hints_replace_checks and not (freed and rejected_by & freed.plugins)
-        counts_near = rules.nominated_pods_count_near or not rejected_by & LOOK_AT_OTHER_PODS
-        misses_nominations = not (rules.nominated_pods_free_room and counts_near)
 
         def is_missed(name: str) -> bool:
-            has_unreported_room = misses_nominations and self._nominations_ended_at.get(name, -math.inf) > since
-            return has_unreported_room or (misses_nodes and self._nodes.may_have_been_full(leader, name, since))
+            if self._nominations.have_ended_unreported(leader, info, name, since):
+                return True
+            return misses_nodes and self._nodes.may_have_been_full(leader, name, since)
 
         return all(map(is_missed, node_names))
 
     def is_nominated(self, uid: str) -> bool:
         """Return whether a leader had a pod nominated at the last look."""
-        return uid in self._nominated
+        return self._nominations.are_for(uid)
 
     def _leading(self) -> Iterator[SchedulerInsides]:
         for replica in self._observed.replicas:

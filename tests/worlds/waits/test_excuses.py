@@ -9,22 +9,6 @@ pytestmark = pytest.mark.usefixtures("stand_ins")
 
 
 @pytest.mark.parametrize(
-    ("minor", "node_name", "is_excused"),
-    [
-        (31, "a", True),
-        (31, "b", False),
-        (34, "a", False),  # the room is reported
-    ],
-)
-@in_event_loop
-async def test_a_nomination_that_has_ended(minor: int, node_name: str, is_excused: bool) -> None:
-    waiting = Waiting(minor, is_tainted=False)
-    waiting.excuses._nominated = {"uid-of-q": node_name}
-    waiting.look()
-    assert waiting.is_excused() == is_excused
-
-
-@pytest.mark.parametrize(
     ("minor", "rejected_by", "is_excused"),
     [
         (31, "DefaultPreemption", True),

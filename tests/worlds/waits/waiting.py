@@ -84,11 +84,13 @@ class Waiting:
         *,
         affinity: Object | None = None,
         uid: str = "",
+        nominated_for: str = "",
     ) -> None:
         """Store a pod, new or changed. Its UID is its name unless given."""
         metadata = {"name": name, "namespace": "default", "uid": uid or name, "labels": labels or {}}
         spec: Object = {"nodeName": node_name, **({} if affinity is None else {"affinity": affinity})}
-        self.etcd.put(PODS, f"default/{name}", {"metadata": metadata, "spec": spec, "status": {}})
+        status = {"nominatedNodeName": nominated_for} if nominated_for else {}
+        self.etcd.put(PODS, f"default/{name}", {"metadata": metadata, "spec": spec, "status": status})
 
     def mark(self, name: str) -> None:
         """Mark a pod for deletion, which lasts."""
