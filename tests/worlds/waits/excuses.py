@@ -62,7 +62,10 @@ class Excuses:
     def cover(self, leader: SchedulerInsides, info: QueuedPodInfo, node_names: Sequence[str]) -> bool:
         """Return whether kube-scheduler would leave a pod waiting that fits on these nodes."""
         since = self._came_back_at(leader, info)
-        if self._pods.have_changed(leader, info, since) or self._nodes.has_gone(leader, info, since):
+        nodes = self._nodes
+        if self._pods.have_changed(leader, info, since) or nodes.has_gone(leader, info, since):
+            return True
+        if nodes.let_in_elsewhere(leader, info, node_names, since):
             return True
         rules, rejected_by = leader.cluster.rules, info.unschedulable_plugins
         if rejected_by & LOOK_AT_LABELS and since < self._history.restored_until:
@@ -75,7 +78,7 @@ class Excuses:
         def is_missed(name: str) -> bool:
             if self._nominations.have_ended_unreported(leader, info, name, since):
                 return True
-            return misses_nodes and self._nodes.may_have_been_full(leader, name, since)
+            return misses_nodes and nodes.may_have_been_full(leader, name, since)
 
         return all(map(is_missed, node_names))
 

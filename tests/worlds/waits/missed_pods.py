@@ -8,7 +8,7 @@ from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.pods import pod_uid
 from extender_service.queue.queued_pod import QueuedPodInfo
 from tests.worlds.actors.fitting import is_finished
-from tests.worlds.api_server.kinds import NAMESPACES, PODS
+from tests.worlds.api_server.kinds import PODS
 from tests.worlds.invariants.insides import SchedulerInsides
 from tests.worlds.invariants.observed import Observed
 from tests.worlds.waits.history import History, NamespaceChange, PodChange
@@ -17,6 +17,7 @@ from tests.worlds.waits.near import (
     required_affinity,
     required_anti_affinity,
     required_spread,
+    selects,
 )
 
 
@@ -104,7 +105,7 @@ class MissedPods:
         near = required_affinity(pod)
 
         def is_met(by: Pod | None) -> bool:
-            return by is not None and bool(by.spec.node_name) and all(self._matches(term, by) for term in near)
+            return by is not None and bool(by.spec.node_name) and all(selects(self._etcd, term, by) for term in near)
 
         is_noticed = all(_matches_by_name(term, after) for term in near)
         return not is_noticed and is_met(after) and not is_met(before)
@@ -112,19 +113,13 @@ class MissedPods:
     def _goes_unnoticed(self, before: Pod, after: Pod | None, pod: Pod, rules: Rules) -> bool:
         """Return whether a pod may have kept another one out until it changed, without a notice to that."""
         apart, others = required_anti_affinity(pod), () if after is not None else required_anti_affinity(before)
-        kept = [term for term in apart if self._matches(term, before)]
+        kept = [term for term in apart if selects(self._etcd, term, before)]
         is_noticed = any if rules.any_anti_affinity_term_wakes else all
         if kept and not is_noticed(_matches_by_name(term, before) for term in apart):
             return True
-        was_kept = any(self._matches(term, pod) for term in others)
+        was_kept = any(selects(self._etcd, term, pod) for term in others)
         is_reported = rules.anti_affinity_of_others_wakes and all(_matches_by_name(term, pod) for term in others)
         return was_kept and not is_reported
-
-    def _matches(self, term: AffinityTerm, pod: Pod) -> bool:
-        metadata = pod.metadata
-        namespace = self._etcd.get(NAMESPACES, metadata.namespace)
-        labels = {} if namespace is None else namespace.value["metadata"].get("labels", {})
-        return term.matches(metadata.namespace, metadata.labels, labels)
 
 
 def _means(term: AffinityTerm, namespace: str, labels: Mapping[str, str]) -> bool:

@@ -7,8 +7,8 @@ from extender_service.kube.parsing.pod_affinity import AffinityTerm, pod_affinit
 from extender_service.kube.types.core import Pod
 from extender_service.plugins.pod_topology_spread.constraints import DO_NOT_SCHEDULE, SpreadConstraint, own_constraints
 from tests.worlds.actors.fitting import is_finished
-from tests.worlds.api_server.etcd import Etcd
-from tests.worlds.api_server.kinds import PODS
+from tests.worlds.api_server.etcd import Etcd, Item
+from tests.worlds.api_server.kinds import NAMESPACES, PODS
 from tests.worlds.waits.history import decoded
 
 
@@ -28,9 +28,23 @@ def required_anti_affinity(pod: Pod) -> Sequence[AffinityTerm]:
     return pod_affinity_terms(pod.metadata.namespace, pod.spec.affinity).required_anti
 
 
+def pods_on_nodes(etcd: Etcd) -> Iterator[Item]:
+    """Yield the pods that are on a node, and have not ended."""
+    for item in etcd.all(PODS):
+        if item.value["spec"].get("nodeName") and not is_finished(item.value):
+            yield item
+
+
 def anti_affinity_on_nodes(etcd: Etcd) -> Iterator[AffinityTerm]:
     """Yield the terms of all pods that are to be apart from others, and are on a node."""
-    for item in etcd.all(PODS):
-        spec = item.value["spec"]
-        if spec.get("nodeName") and "podAntiAffinity" in spec.get("affinity", {}) and not is_finished(item.value):
+    for item in pods_on_nodes(etcd):
+        if "podAntiAffinity" in item.value["spec"].get("affinity", {}):
             yield from required_anti_affinity(decoded(item))
+
+
+def selects(etcd: Etcd, term: AffinityTerm, pod: Pod) -> bool:
+    """Return whether a term selects a pod, by the labels that its namespace has now."""
+    metadata = pod.metadata
+    namespace = etcd.get(NAMESPACES, metadata.namespace)
+    labels = {} if namespace is None else namespace.value["metadata"].get("labels", {})
+    return term.matches(metadata.namespace, metadata.labels, labels)

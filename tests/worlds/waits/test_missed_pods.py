@@ -1,6 +1,6 @@
 """What plugins that rejected a pod miss of other pods is excused, and nothing else."""
 
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.support.clusters.queue_worlds import changed
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_pod
 from tests.worlds.api_server.kinds import PODS
-from tests.worlds.waits.waiting import BY_LABEL, LONELY, TOO_LARGE, Waiting, apart_from, near_to, term
+from tests.worlds.waits.waiting import BY_LABEL, LONELY, TOO_LARGE, Waiting, anti_affinity, apart_from, near_to, term
 
 TWO_TERMS: Final = apart_from(term("x"), term("y"))
 ONE_TERM: Final = apart_from(term("x"))
@@ -18,12 +18,6 @@ _CONSTRAINT: Final = TopologySpreadConstraint(1, "rack", "DoNotSchedule", LabelS
 SPREAD: Final = changed(make_pod("p"), topology_spread_constraints=(_CONSTRAINT,))
 
 pytestmark = pytest.mark.usefixtures("stand_ins")
-
-
-def anti_affinity(app: str, **more: Any) -> dict[str, Any]:
-    """Return, as JSON, that a pod is to be apart from pods of an app, on another node."""
-    required = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": "kubernetes.io/hostname", **more}
-    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [required]}}
 
 
 @pytest.mark.parametrize(

@@ -20,13 +20,14 @@ from tests.worlds.waits.excuses import Excuses
 
 Object = dict[str, Any]
 
+HOST: Final = "kubernetes.io/hostname"
 _TAINT: Final = Taint("gone-soon", effect="NoSchedule")
 TOO_LARGE: Final = make_pod("p", requests={"cpu": "2"})
 
 
 def term(app: str, namespace_selector: LabelSelector | None = None) -> PodAffinityTerm:
     """Return a term that means pods of an app on the same node, in the pod's own namespace unless others are given."""
-    return PodAffinityTerm("kubernetes.io/hostname", LabelSelector({"app": app}), namespace_selector=namespace_selector)
+    return PodAffinityTerm(HOST, LabelSelector({"app": app}), namespace_selector=namespace_selector)
 
 
 def apart_from(*terms: PodAffinityTerm) -> Pod:
@@ -37,6 +38,12 @@ def apart_from(*terms: PodAffinityTerm) -> Pod:
 def near_to(*terms: PodAffinityTerm) -> Pod:
     """Return a pod that is to be near to others."""
     return changed(make_pod("p"), affinity=Affinity(pod_affinity=PodAffinity(required=terms)))
+
+
+def anti_affinity(app: str, **more: Any) -> Object:
+    """Return, as JSON, that a pod is to be apart from pods of an app: on another node, unless it says more."""
+    required = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": HOST, **more}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [required]}}
 
 
 BY_LABEL: Final = term("x", LabelSelector({"color": "red"}))
@@ -65,7 +72,7 @@ class Waiting:
         self.excuses = Excuses(self.observed)
         self.label_namespace(color="red")
         for name in ("a", "b"):
-            self.etcd.put(NODES, name, {"metadata": {"name": name}, "spec": {}, "status": {}})
+            self.put_node(name)
             self.put_pod(f"on-{name}", name)
         self.look()
         self.scheduler.create(pod)
@@ -92,6 +99,10 @@ class Waiting:
         status = {"nominatedNodeName": nominated_for} if nominated_for else {}
         self.etcd.put(PODS, f"default/{name}", {"metadata": metadata, "spec": spec, "status": status})
 
+    def put_node(self, name: str, **labels: str) -> None:
+        """Store a node, new or changed, with these labels and no others."""
+        self.etcd.put(NODES, name, {"metadata": {"name": name, "labels": labels}, "spec": {}, "status": {}})
+
     def mark(self, name: str) -> None:
         """Mark a pod for deletion, which lasts."""
         item = self.etcd.get(PODS, f"default/{name}")
@@ -116,16 +127,15 @@ class Waiting:
         self.info.queued_at += seconds
         self.look()
 
-    def is_excused(self) -> bool:
-        """Return whether kube-scheduler would leave the pod waiting if it fits on node `a`."""
-        return self.excuses.cover(cast(SchedulerInsides, self.scheduler), self.info, ["a"])
+    def is_excused(self, fits_on: str = "a") -> bool:
+        """Return whether kube-scheduler would leave the pod waiting, though it fits on a node."""
+        return self.excuses.cover(cast(SchedulerInsides, self.scheduler), self.info, [fits_on])
 
     # What may happen:
 
     def change(self) -> None:
         """Change node `a`."""
-        value = {"metadata": {"name": "a", "labels": {"revision": str(self.etcd.revision)}}, "spec": {}, "status": {}}
-        self.etcd.put(NODES, "a", value)
+        self.put_node("a", revision=str(self.etcd.revision))
 
     def report(self) -> None:
         """Have node `a` report again what it reported before."""
