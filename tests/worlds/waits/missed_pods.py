@@ -11,9 +11,10 @@ from tests.worlds.actors.fitting import is_finished
 from tests.worlds.api_server.kinds import PODS
 from tests.worlds.invariants.insides import SchedulerInsides
 from tests.worlds.invariants.observed import Observed
-from tests.worlds.waits.history import History, NamespaceChange, PodChange
+from tests.worlds.waits.history import History, NamespaceChange, PodChange, decoded
 from tests.worlds.waits.near import (
     anti_affinity_on_nodes,
+    pods_on_nodes,
     required_affinity,
     required_anti_affinity,
     required_spread,
@@ -28,7 +29,9 @@ class MissedPods:
       kept this pod out; before v1.37, of one that matched not all terms of this pod's; and of one that a term means by
       the labels of its namespace. That is: it rejected the pod, and since then such a pod has ended, or got other
       labels. Nor does it take notice of a pod that has come to a node, or got other labels, and that this pod's
-      affinity means by the labels of its namespace; nor, before v1.36, of other labels of this pod itself.
+      affinity means by the labels of its namespace; nor, before v1.36, of other labels of this pod itself; nor of the
+      end, or other labels, of the last pod that it was to be near to, and is like itself: then it may be the first of
+      its kind.
     - No event is about a namespace, so it misses other labels of these, too. That is: it rejected the pod, and since
       then a namespace has got labels by which this pod's affinity means it, or not any more, or by which this pod's
       anti-affinity, or that of a pod on a node towards this one, does not mean it any more.
@@ -119,7 +122,18 @@ class MissedPods:
             return True
         was_kept = any(selects(self._etcd, term, pod) for term in others)
         is_reported = rules.anti_affinity_of_others_wakes and all(_matches_by_name(term, pod) for term in others)
-        return was_kept and not is_reported
+        return (was_kept and not is_reported) or self._was_last_of_its_kind(before, pod)
+
+    def _was_last_of_its_kind(self, before: Pod, pod: Pod) -> bool:
+        """Return whether a pod was the last one on a node that another one was to be near to, which is of that kind."""
+        near = required_affinity(pod)
+
+        def is_meant(other: Pod) -> bool:
+            return all(selects(self._etcd, term, other) for term in near)
+
+        if not (near and before.spec.node_name and is_meant(before) and is_meant(pod)):
+            return False
+        return not any(is_meant(decoded(item)) for item in pods_on_nodes(self._etcd))
 
 
 def _means(term: AffinityTerm, namespace: str, labels: Mapping[str, str]) -> bool:

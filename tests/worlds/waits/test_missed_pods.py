@@ -214,3 +214,27 @@ async def test_a_pod_has_got_other_labels_itself(
     waiting.put_pod("p", "", labels, uid=uid)
     waiting.look()
     assert waiting.is_excused() == is_excused
+
+
+@pytest.mark.parametrize(
+    ("minor", "app", "others", "is_excused"),
+    [
+        (34, "x", 0, True),
+        (37, "x", 0, True),
+        (37, "x", 1, False),  # it is to be near to that one
+        (37, "z", 0, False),  # it is of another kind
+        (31, "x", 0, False),  # without hints, the end of any pod wakes it
+    ],
+)
+@in_event_loop
+async def test_the_last_pod_has_ended_that_a_pod_of_its_kind_was_to_be_near_to(
+    minor: int, app: str, others: int, is_excused: bool
+) -> None:
+    waiting = Waiting(minor, pod=changed(near_to(term("x")), labels={"app": app}), rejected_by="InterPodAffinity")
+    for number in range(others + 1):
+        waiting.put_pod(f"q-{number}", "b", {"app": "x"})
+    waiting.look()
+    waiting.try_again()
+    waiting.etcd.delete(PODS, "default/q-0")
+    waiting.look()
+    assert waiting.is_excused() == is_excused
