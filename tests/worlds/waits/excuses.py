@@ -1,6 +1,7 @@
 """Which pods kube-scheduler leaves waiting, too, though they fit."""
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 from weakref import WeakKeyDictionary
 
 from extender_service.framework.events import reported_events
@@ -13,12 +14,15 @@ from tests.worlds.waits.missed_nodes import LOOK_AT_LABELS, MissedNodes
 from tests.worlds.waits.missed_pods import MissedPods
 from tests.worlds.waits.nominations import Nominations
 
+# In place of the time at which a pod came back.
+_IN_FLIGHT: Final = -1.0
+
 
 class Excuses:
     """What kube-scheduler leaves waiting, too. `look` is to be called each second.
 
     What has happened since the last attempt of a pod is what the watches of its scheduler have shown since, however
-    late. What they show and when the pod came back is known to a second.
+    late. What they show and when the attempt was is known to a second.
 
     - MissedPods and MissedNodes say what pods miss of others, and of nodes. A node that may have been full counts if
       none of the plugins that rejected the pod registered the deletion of pods.
@@ -51,17 +55,23 @@ class Excuses:
         self._looked_at = self._observed.now
 
     def _note_queued(self, insides: SchedulerInsides) -> None:
-        """Note the time of the look before for pods that have come back since then."""
+        """Note since when pods miss what happens: from the look before they came back, or with hints, which look at
+        what happened while they were in flight, from the look before they left.
+        """
         before, queued = self._queued.get(insides, {}), dict[str, tuple[float, float]]()
+        for uid in insides.queue._in_flight._positions if insides.cluster.rules.queueing_hints else ():
+            known = before.get(uid)
+            queued[uid] = known if known is not None and known[0] == _IN_FLIGHT else (_IN_FLIGHT, self._looked_at)
         for entry in insides.queue.entries():
             uid, queued_at = pod_uid(entry.info.pod), entry.info.queued_at
             known = before.get(uid)
-            queued[uid] = known if known is not None and known[0] == queued_at else (queued_at, self._looked_at)
+            since = known[1] if known is not None and known[0] in (queued_at, _IN_FLIGHT) else self._looked_at
+            queued[uid] = (queued_at, since)
         self._queued[insides] = queued
 
     def cover(self, leader: SchedulerInsides, info: QueuedPodInfo, node_names: Sequence[str]) -> bool:
         """Return whether kube-scheduler would leave a pod waiting that fits on these nodes."""
-        since = self._came_back_at(leader, info)
+        since = self._misses_from(leader, info)
         nodes = self._nodes
         if self._pods.have_changed(leader, info, since) or nodes.has_gone(leader, info, since):
             return True
@@ -92,7 +102,7 @@ class Excuses:
             if insides is not None and insides.is_leading:
                 yield insides
 
-    def _came_back_at(self, leader: SchedulerInsides, info: QueuedPodInfo) -> float:
-        """Return when a pod came back from its last attempt, in the world's time, or up to a second earlier."""
+    def _misses_from(self, leader: SchedulerInsides, info: QueuedPodInfo) -> float:
+        """Return since when a pod may have missed something, in the world's time, or up to a second earlier."""
         queued_at, at = self._queued.get(leader, {}).get(pod_uid(info.pod), (None, 0.0))
         return at if queued_at == info.queued_at else self._looked_at

@@ -3,7 +3,8 @@
 import pytest
 
 from tests.support.event_loop import in_event_loop
-from tests.worlds.waits.waiting import Waiting
+from tests.worlds.api_server.kinds import PODS
+from tests.worlds.waits.waiting import Waiting, apart_from, term
 
 pytestmark = pytest.mark.usefixtures("stand_ins")
 
@@ -35,5 +36,26 @@ async def test_a_restore_may_change_what_plugins_take_no_notice_of(rejected_by: 
     waiting.observed.world.run(70.0)
     waiting.look()
     assert waiting.is_excused() == is_excused
+    waiting.try_again()
+    assert not waiting.is_excused()
+
+
+@in_event_loop
+async def test_with_hints_what_happens_while_a_pod_is_in_flight_is_missed_as_well() -> None:
+    waiting = Waiting(34, pod=apart_from(term("x"), term("y")))
+    waiting.put_pod("q", "b", {"app": "x"})
+    waiting.look()
+    queue = waiting.scheduler.queue
+    queue.activate([waiting.info.pod])
+    assert queue.pop() is waiting.info
+    waiting.look()
+    waiting.etcd.delete(PODS, "default/q")
+    for _ in range(3):
+        waiting.look()
+    waiting.info.unschedulable_plugins = frozenset(("InterPodAffinity",))
+    waiting.scheduler.clock.pass_seconds(4.0)
+    assert queue.add_unschedulable_if_not_present(waiting.info, queue.scheduling_cycle)
+    waiting.look()
+    assert waiting.is_excused()
     waiting.try_again()
     assert not waiting.is_excused()
