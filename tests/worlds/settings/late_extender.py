@@ -15,7 +15,7 @@ class LateExtender(OtherExtender):
     name = "late-extender"
     address = "10.0.0.12"
 
-    def _respond(self, right: Response) -> Answer:
+    def _respond(self, verb: str, right: Response) -> Answer:
         if self._is_calm or self._random.random() >= _LATE_RATE:
             return right
         return Delayed(self._random.uniform(0.0, _MOST_SECONDS), lambda: right)

@@ -1,6 +1,5 @@
 """An extender of another maker: it lets most nodes pass. At times it is slow or fails, and some answers are wrong."""
 
-from collections.abc import Sequence
 from typing import Final
 
 from tests.worlds.api_server.messages import Answer, Delayed, Response
@@ -12,7 +11,9 @@ _MOST_SECONDS: Final = 3.0
 
 
 class OddExtender(OtherExtender):
-    """Answers rightly from a time on. It always leaves a node that passes."""
+    """Answers rightly from a time on. Filter always fails or leaves a node that passes: without hints, no event would
+    wake a pod that only an extender has rejected.
+    """
 
     name = "odd-extender"
     address = "10.0.0.10"
@@ -37,11 +38,11 @@ class OddExtender(OtherExtender):
             victims = {name: {**each, "Pods": []} for name, each in victims.items()}
         return {"NodeNameToMetaVictims": victims}
 
-    def _respond(self, right: Response) -> Answer:
+    def _respond(self, verb: str, right: Response) -> Answer:
         """Send something else at times."""
         if not self._is_odd():
             return right
-        oddities: Sequence[Answer] = (
+        oddities: list[Answer] = [
             Delayed(self._random.uniform(0.0, _MOST_SECONDS), lambda: right),
             Response(500, b"not now"),
             Response(200, b""),
@@ -49,8 +50,10 @@ class OddExtender(OtherExtender):
             Response(200, b"[1"),
             json_response({"Error": "not now"}),
             json_response({"Nodes": {"items": [{"metadata": 1}]}, "NodeNames": [_STRANGER]}),
-            json_response({"NodeNameToMetaVictims": {_STRANGER: {"Pods": [{"UID": "no-such-pod"}]}}}),
-        )
+        ]
+        if verb != "filter":
+            # To filter, this is no error, and lets no node pass.
+            oddities.append(json_response({"NodeNameToMetaVictims": {_STRANGER: {"Pods": [{"UID": "no-such-pod"}]}}}))
         return self._random.choice(oddities)
 
     def _is_odd(self) -> bool:

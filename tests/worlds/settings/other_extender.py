@@ -47,8 +47,8 @@ class OtherExtender:
             "prioritize": self._prioritize,
             "preempt": self._preempt,
         }
-        verb = verbs[request.path.removeprefix("/")]
-        return self._respond(json_response(verb(msgspec.json.decode(request.body))))
+        name = request.path.removeprefix("/")
+        return self._respond(name, json_response(verbs[name](msgspec.json.decode(request.body))))
 
     def _filter(self, arguments: Object) -> Object:
         return with_nodes(arguments, node_names(arguments))
@@ -63,8 +63,8 @@ class OtherExtender:
         }
         return {"NodeNameToMetaVictims": victims}
 
-    def _respond(self, right: Response) -> Answer:
-        """Return what is sent, given the right response."""
+    def _respond(self, verb: str, right: Response) -> Answer:
+        """Return what is sent for a verb, given the right response."""
         return right
 
 
