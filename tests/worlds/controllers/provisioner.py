@@ -7,7 +7,7 @@ from tests.worlds.actors.fitting import Object
 from tests.worlds.actors.kubelet import DRIVER
 from tests.worlds.actors.reconciler import Reconciler
 from tests.worlds.controllers.shared_views import SharedViews
-from tests.worlds.controllers.volume_binding import BOUND, CLAIMS, PROVISIONER, SELECTED_NODE, VOLUMES, knows_class
+from tests.worlds.controllers.volume_binding import BOUND, CLAIMS, PROVISIONER, SELECTED_NODE, VOLUMES, may_provision
 
 ZONE: Final = "topology.kubernetes.io/zone"
 _FAILS: Final = 0.1
@@ -20,8 +20,9 @@ class Provisioner:
     """Volumes are of the zone of the node that was selected, or of any zone. Some attempts fail. Some take long until
     `slow_until`, in the world's time.
 
-    Where the view of classes lags, a claim is looked at again later (shouldProvision in controller.go of
-    sig-storage-lib-external-provisioner fails then).
+    A claim that waits for a pod, and is marked for a provisioner, gets no volume while no node is selected for it: it
+    was given back. Where the view of classes lags, a claim is looked at again later (shouldProvision in controller.go
+    of sig-storage-lib-external-provisioner fails then).
     """
 
     def __init__(self, client: ActorClient, views: SharedViews, slow_until: float = 0.0) -> None:
@@ -76,9 +77,9 @@ class Provisioner:
 
     def _is_wanted(self, claim: Object) -> bool:
         marks = claim["metadata"].get("annotations", {})
-        if "deletionTimestamp" in claim["metadata"] or BOUND in marks or claim["spec"].get("volumeName"):
+        if "deletionTimestamp" in claim["metadata"] or BOUND in marks:
             return False
-        return marks.get(PROVISIONER) == DRIVER and knows_class(self._classes, claim)
+        return marks.get(PROVISIONER) == DRIVER and may_provision(self._classes, claim)
 
     def _zone(self, node: Object | None) -> str:
         if node is not None:

@@ -106,6 +106,18 @@ def test_a_node_that_is_gone_is_chosen_again(cluster: SmallCluster) -> None:
     assert "volume.kubernetes.io/selected-node" not in claim(cluster)["metadata"]["annotations"]
 
 
+def test_a_claim_that_was_given_back_gets_no_volume_before_a_node_is_selected_again(cluster: SmallCluster) -> None:
+    create_claim(cluster, "later")
+    select(cluster, "gone")
+    cluster.run(30.0)
+    assert PROVISIONER in claim(cluster)["metadata"]["annotations"]
+    assert cluster.names("persistentvolumes") == []
+    select(cluster, "n")
+    cluster.run(30.0)
+    (volume,) = cluster.all("persistentvolumes")
+    assert claim(cluster)["spec"]["volumeName"] == volume["metadata"]["name"]
+
+
 def test_a_claim_gets_the_volume_that_the_scheduler_chose(cluster: SmallCluster) -> None:
     create_volume(cluster, "v", "5Gi", "later")
     create_claim(cluster, "later")

@@ -75,7 +75,7 @@ class VolumeBinder:
         volume = self._volume_for(claim)
         if volume is not None:
             await self._bind(claim, volume)
-        elif self._may_provision(claim):
+        elif may_provision(self._classes, claim):
             provisioner = self._classes.objects[claim["spec"]["storageClassName"]]["provisioner"]
             if provisioner != "kubernetes.io/no-provisioner" and PROVISIONER not in metadata.get("annotations", {}):
                 await self._annotate(claim, {PROVISIONER: provisioner})
@@ -92,22 +92,13 @@ class VolumeBinder:
         if claim["status"].get("phase") != phase:
             await self._set_claim_phase(claim, phase, volume)
 
-    def _is_delayed(self, claim: Object) -> bool:
-        found = self._classes.objects.get(claim["spec"].get("storageClassName", ""))
-        return found is not None and found.get("volumeBindingMode") == _WAITING
-
-    def _may_provision(self, claim: Object) -> bool:
-        if claim["spec"].get("volumeName") or not knows_class(self._classes, claim):
-            return False
-        return not self._is_delayed(claim) or SELECTED_NODE in claim["metadata"].get("annotations", {})
-
     def _volume_for(self, claim: Object) -> Object | None:
         """Return the volume that is meant for a claim; for one that waits for no pod, also the smallest that fits."""
         if name := claim["spec"].get("volumeName"):
             volume = self._volumes.objects.get(name)
             return volume if volume and (_reference(volume) is None or _is_for(volume, claim)) else None
         meant = [volume for volume in self._volumes.objects.values() if _is_for(volume, claim)]
-        if meant or self._is_delayed(claim):
+        if meant or waits_for_pod(self._classes, claim):
             return meant[0] if meant else None
         fitting = [volume for volume in self._volumes.objects.values() if _fits(volume, claim)]
         return min(fitting, key=lambda volume: (_size(volume), volume["metadata"]["name"]), default=None)
@@ -205,6 +196,19 @@ def knows_class(classes: View, claim: Object) -> bool:
     if name and name not in classes.objects:
         raise RequestError(404, f"the class {name} is not known")
     return bool(name)
+
+
+def waits_for_pod(classes: View, claim: Object) -> bool:
+    """Return whether the class of a claim, if it is known, gives it a volume only once a node is selected for a pod."""
+    found = classes.objects.get(claim["spec"].get("storageClassName", ""))
+    return found is not None and found.get("volumeBindingMode") == _WAITING
+
+
+def may_provision(classes: View, claim: Object) -> bool:
+    """Return whether a volume may be made for a claim. Raises RequestError like `knows_class`."""
+    if claim["spec"].get("volumeName") or not knows_class(classes, claim):
+        return False
+    return not waits_for_pod(classes, claim) or SELECTED_NODE in claim["metadata"].get("annotations", {})
 
 
 def _reference(volume: Object) -> Object | None:
