@@ -8,7 +8,7 @@ knowledge.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -161,9 +161,9 @@ class RoomKept:
         item = self._etcd.get(PODS, pod_name(entry.pod))
         cluster = entry.ledger.handle.cluster
         node = cluster.nodes.objects[cluster.nodes.row_of[node_name]]
-        if item is None or node is None:
-            return  # deleted meanwhile
-        others = [*self._as_known(counted.values(), version)]
+        if item is None or _uid(item) != pod_uid(entry.pod) or node is None:
+            return  # deleted meanwhile, and perhaps made again under its name
+        others = [*self._as_known(counted, version)]
         allocatable = {name: str(amount) for name, amount in node.status.allocatable.items()}
         looks_at_all = not self._observed.service_decides or entry.ledger.who not in self._replicas
         yield from _conflicts(item.value, others, amounts_of(allocatable), looks_at_all)
@@ -178,13 +178,16 @@ class RoomKept:
         # A kubelet's status that arrives late can have a pod run again that had failed.
         return left_version > version or (pod is not None and pod.since <= version)
 
-    def _as_known(self, keys: Iterable[str], version: int) -> Iterator[Object]:
-        """Yield pods as they were at a version, or as they are now if they came later."""
-        for key in keys:
-            is_kept = version >= self._etcd.compacted
-            item = (self._etcd.item_at(PODS, key, version) if is_kept else None) or self._etcd.get(PODS, key)
-            if item is not None and not is_finished(item.value):
-                yield item.value
+    def _as_known(self, keys: Mapping[str, str], version: int) -> Iterator[Object]:
+        """Yield pods, by UID and key, as they were at a version, or as they are now if they came later.
+
+        A pod that went, and was made again under its name, is left out: nothing says any more what it requested.
+        """
+        for uid, key in keys.items():
+            then = self._etcd.item_at(PODS, key, version) if version >= self._etcd.compacted else None
+            found = [each for each in (then, self._etcd.get(PODS, key)) if each is not None and _uid(each) == uid]
+            if found and not is_finished(found[0].value):
+                yield found[0].value
 
     def _shared_claims(self, pod: Object, ledger: Ledger, version: int) -> Iterator[str]:
         wanted = [key for key in _claims(pod) if self._is_for_one_pod(key)]
@@ -195,7 +198,8 @@ class RoomKept:
             if not nodes.is_node(node_name):
                 continue  # kube-scheduler counts no claims there, either
             for uid, other in pods.items():
-                is_known = other.since <= version or own.get(uid) == node_name
+                is_own = own.get(uid) == node_name and uid not in self._pods.left
+                is_known = other.since <= version or is_own
                 if is_known and uid != pod["metadata"]["uid"]:
                     for key in set(wanted) & set(_claims(other.item.value)):
                         yield f"the claim {key} is for one pod, and {other.item.key} on {node_name} has it"
@@ -275,6 +279,10 @@ class VolumesGivenOnce:
 
     def at_end(self) -> None:
         """All was checked as it came."""
+
+
+def _uid(item: Item) -> str:
+    return str(item.value["metadata"]["uid"])
 
 
 def _node_of(item: Item) -> str:

@@ -5,15 +5,18 @@ from collections.abc import Callable
 from functools import partial
 from random import Random
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from tests.support.objects import make_pod
+from extender_service.framework.cycle_state import CycleState
+from tests.support.objects import cluster_of, make_node, make_pod
 from tests.worlds.api_server.kinds import CLAIMS, NODES, PODS, VOLUMES
 from tests.worlds.api_server.messages import Request, Response
 from tests.worlds.api_server.server import ApiServer
 from tests.worlds.faults.plan import Fault
 from tests.worlds.invariants.insides import scheduler_insides, service_insides
+from tests.worlds.invariants.ledger import Ledger, LedgerEntry
 from tests.worlds.invariants.observed import Observed
 from tests.worlds.invariants.rooms import RoomKept, VolumesGivenOnce, _Reserved
 from tests.worlds.scenarios import Scenario, ScheduledCluster, _node
@@ -269,6 +272,46 @@ def test_another_node_than_the_reserved_one_is_reported() -> None:
 
 def test_the_late_answer_to_the_binding_of_a_pod_that_was_made_again_says_nothing_of_the_new_one() -> None:
     assert SmallStore().bind(uid="b before") == []
+
+
+def reserving(store: SmallStore, uid: str) -> list[str]:
+    """What is said where b is reserved beside a, by a scheduler that has known nothing else of the node."""
+    cluster = cluster_of([make_node("node", {"cpu": "1", "pods": "10"})])
+    ledger = Mock(Ledger, who="replica-0", handle=Mock(cluster=cluster))
+    store.rule._own[ledger] = {}
+    pod = make_pod("b", uid=uid)
+    entry = LedgerEntry("reserve", ledger, CycleState(pod), pod, "node")
+    return [*store.rule._problems(entry, {}, {"a": "default/a"}, 0)]
+
+
+def test_a_pod_that_was_made_again_under_its_name_is_not_judged_for_the_one_before() -> None:
+    assert reserving(SmallStore(), "b") == ["too little cpu is left beside 1 pods"]
+    assert reserving(SmallStore(), "b before") == []
+
+
+def test_nor_do_pods_that_were_made_again_under_theirs_count_for_those_before() -> None:
+    store = SmallStore()
+    store.model.etcd.delete(PODS, "default/a")
+    containers = [{"resources": {"requests": {"cpu": "700m"}}}]
+    metadata = {"name": "a", "namespace": "default", "uid": "a later"}
+    store.model.etcd.put(PODS, "default/a", {"metadata": metadata, "spec": {"containers": containers}, "status": {}})
+    assert [*store.rule._as_known({"a later": "default/a"}, 0)] != []
+    assert [*store.rule._as_known({"a": "default/a"}, 0)] == []
+    assert [*store.rule._as_known({"a": "default/a"}, store.pod_version)] != []
+
+
+@pytest.mark.parametrize("has_left", [True, False])
+def test_a_claim_for_one_pod_is_taken_by_a_pod_of_its_own_unless_that_had_left_before(has_left: bool) -> None:
+    store = SmallStore()
+    put_claim(store.model, "data", "disk")
+    ledger = Mock(Ledger, handle=Mock(cluster=cluster_of([make_node("node")])))
+    store.rule._own[ledger] = {"a": "node"}
+    spec = {"nodeName": "node", "volumes": [{"persistentVolumeClaim": {"claimName": "data"}}]}
+    for phase in ("Failed", "Running") if has_left else ("Running",):
+        store.put(PODS, "default/a", {"spec": spec, "status": {"phase": phase}})
+    wanted = {"metadata": {"namespace": "default", "uid": "b"}, "spec": spec}
+    found = [*store.rule._shared_claims(wanted, ledger, 0)]
+    assert found == ([] if has_left else ["the claim default/data is for one pod, and default/a on node has it"])
 
 
 def test_a_volume_that_goes_to_a_second_claim_is_reported() -> None:
