@@ -7,6 +7,7 @@ from itertools import chain
 
 from extender_service.cluster.debugging.comparison import compare
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.kube.types.keys import Key
 from extender_service.kube.types.pods import pod_uid
 from extender_service.observability.health import run_checks
 from extender_service.queue.waiting_queues import GATED, UNSCHEDULABLE
@@ -19,7 +20,7 @@ from tests.worlds.invariants.insides import (
     service_insides,
 )
 from tests.worlds.invariants.leaders import LEASE
-from tests.worlds.invariants.lost_writes import wait_for_lost_writes
+from tests.worlds.invariants.lost_writes import assumed_for_lost_writes, wait_for_lost_writes
 from tests.worlds.invariants.observed import Lasting, Observed
 from tests.worlds.invariants.truth import Judge, cluster_of, pending_pods
 from tests.worlds.settings.program_settings import BATCH_SCHEDULER
@@ -99,7 +100,8 @@ class NothingLeftOver:
 
     Excused is a pod that waits, and that `serve` expects on a node: a replica asked about it, and did not go on to bind
     it. That ends after ten minutes. So is the binding of a pod that waits for a write that etcd has lost
-    (`wait_for_lost_writes`), with its placement. And so is what is left at one look, and has ended by a later one.
+    (`wait_for_lost_writes`), with its placement, volumes and claims. And so is what is left at one look, and has ended
+    by a later one.
     """
 
     name = "nothing left over"
@@ -116,7 +118,11 @@ class NothingLeftOver:
         for process, insides in _all_insides(observed):
             expected = waiting if isinstance(insides, ServiceInsides) else frozenset[str]()
             excused = wait_for_lost_writes(observed, process)
-            left = chain(_left_in_cluster(insides.cluster, expected, excused), _left_in_engine(insides.engine, excused))
+            left = chain(
+                _left_in_cluster(insides.cluster, expected, excused),
+                _assumed_storage(insides.cluster, assumed_for_lost_writes(observed, process)),
+                _left_in_engine(insides.engine, excused),
+            )
             if isinstance(insides, SchedulerInsides):
                 left = chain(left, _left_in_scheduler(insides, observed, excused))
             for thing, what in left:
@@ -212,14 +218,19 @@ def _with_cache(observed: Observed) -> Iterator[tuple[Process, SchedulerInsides 
 
 
 def _left_in_cluster(cluster: Cluster, expected: AbstractSet[str], being_bound: AbstractSet[str]) -> Iterator[_Left]:
-    """Yield what is left of placements and volumes, except of pods that may be expected on a node, or assumed there as
-    they are being bound."""
+    """Yield what is left of placements, except of pods that may be expected on a node, or assumed there as they are
+    being bound."""
     for placement in cluster.placements:
         word = "assumed" if placement.assumed else "reserved"
         if placement.uid not in (being_bound if placement.assumed else expected):
             yield placement, f"pod {placement.pod.metadata.name} {word} on {placement.node_name}"
-    if assumed := cluster.storage.sizes()["assumed"]:
-        yield "assumed", f"{assumed} volumes or claims assumed"
+
+
+def _assumed_storage(cluster: Cluster, excused: AbstractSet[tuple[type, Key]]) -> Iterator[_Left]:
+    """Yield that volumes or claims are assumed, except those that a binding waits for."""
+    assumed = {(kind, key) for kind, by_key in cluster.storage._assumed.items() for key in by_key}
+    if left := assumed - excused:
+        yield "assumed", f"{len(left)} volumes or claims assumed"
 
 
 def _left_in_engine(engine: Engine, being_bound: AbstractSet[str]) -> Iterator[_Left]:

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from extender_service.kube.types.keys import key_of
+from extender_service.kube.types.keys import Key, key_of
+from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeClaim
 from extender_service.plugins.volume_binding.volume_binder import BoundVolumes
 from extender_service.scheduling.binder import Binder
 from tests.worlds.api_server.etcd import Etcd
@@ -14,6 +15,7 @@ from tests.worlds.simulation.process import Process
 
 # kube-scheduler's default bindTimeoutSeconds.
 _MOST_SECONDS: Final = 600.0
+_KIND_OF: Final[Mapping[type, Kind]] = {PersistentVolume: VOLUMES, PersistentVolumeClaim: CLAIMS}
 
 
 def wait_for_lost_writes(observed: Observed, process: Process) -> set[str]:
@@ -24,17 +26,29 @@ def wait_for_lost_writes(observed: Observed, process: Process) -> set[str]:
     and it waits (checkBindings in plugins/volumebinding/binder.go). What ends that is a later version, or that the
     claim, the volume or the pod is gone.
     """
+    return {uid for uid, _ in _waiting_in(observed, process)}
+
+
+def assumed_for_lost_writes(observed: Observed, process: Process) -> set[tuple[type, Key]]:
+    """Return the volumes and claims that may stay assumed in a program while such pods wait: those of their plans."""
+    found = _waiting_in(observed, process)
+    return {(type(written), key_of(written)) for _, volumes in found for written in _written(volumes)}
+
+
+def _waiting_in(observed: Observed, process: Process) -> Iterator[tuple[str, BoundVolumes]]:
     insides = scheduler_insides(process) or service_insides(process)
-    return set() if insides is None else set(_waiting(insides.engine.binder, observed.model.etcd))
+    if insides is not None:
+        yield from _waiting(insides.engine.binder, observed.model.etcd)
 
 
-def _waiting(binder: Binder, etcd: Etcd) -> Iterator[str]:
+def _waiting(binder: Binder, etcd: Etcd) -> Iterator[tuple[str, BoundVolumes]]:
+    """Yield the UIDs of such pods, and their volumes."""
     unbound = {item.value["metadata"]["uid"] for item in etcd.all(PODS) if not item.value["spec"].get("nodeName")}
     for uid in binder._under_way.keys() & unbound:
         for coroutine in awaited_by(binder._under_way[uid].task):
             frame = coroutine.cr_frame
             if frame is not None and frame.f_code is BoundVolumes._wait.__code__ and _is_lost(frame.f_locals, etcd):
-                yield uid
+                yield uid, frame.f_locals["self"]
 
 
 def _is_lost(variables: Mapping[str, Any], etcd: Etcd) -> bool:
@@ -42,16 +56,14 @@ def _is_lost(variables: Mapping[str, Any], etcd: Etcd) -> bool:
     waits_since = variables["deadline"] - variables["timeout_seconds"]
     if variables["now"]() - waits_since > _MOST_SECONDS:
         return False
-    for kind, key, version in _written(variables["self"]):
-        stored = etcd.get(kind, key)
-        if stored is not None and stored.revision < version:
+    for written in _written(variables["self"]):
+        stored = etcd.get(_KIND_OF[type(written)], "/".join(filter(None, key_of(written))))
+        if stored is not None and stored.revision < int(written.metadata.resource_version):
             return True
     return False
 
 
-def _written(volumes: BoundVolumes) -> Iterator[tuple[Kind, str, int]]:
-    plan = volumes._volumes
-    for volume, _ in plan.bindings:
-        yield VOLUMES, volume.metadata.name, int(volume.metadata.resource_version)
-    for claim in plan.provisions:
-        yield CLAIMS, "/".join(key_of(claim)), int(claim.metadata.resource_version)
+def _written(volumes: BoundVolumes) -> Iterator[PersistentVolume | PersistentVolumeClaim]:
+    for volume, _ in volumes._volumes.bindings:
+        yield volume
+    yield from volumes._volumes.provisions

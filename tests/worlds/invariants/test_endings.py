@@ -9,8 +9,10 @@ import pytest
 
 from extender_service.kube.api_resources import PODS as POD_RESOURCE
 from extender_service.kube.types.pods import pod_uid
+from extender_service.kube.types.storage import PersistentVolume
 from extender_service.scheduling.binder import UnderWay
 from tests.support.objects import make_pod
+from tests.support.storage_objects import make_volume
 from tests.worlds.api_server.kinds import LEASES, NODES, PODS
 from tests.worlds.invariants.endings import (
     AllReady,
@@ -235,3 +237,17 @@ def test_a_binding_may_wait_for_a_write_that_etcd_has_lost(
     missed = problems(settled, QueuesComplete)
     assert len(left) == (0 if is_excused else 4), left
     assert len(missed) == (1 if is_excused else 2), missed
+
+
+@pytest.mark.parametrize("is_excused", [True, False])
+def test_a_volume_that_is_assumed_though_no_pod_is_being_bound_is_left_over(
+    settled: ScheduledCluster, is_excused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    volume = make_volume("v")
+    storage = insides_of(settled).cluster.storage
+    storage.apply(volume)
+    storage.assume(volume, make_volume("v", class_name="other"))
+    excused = {(PersistentVolume, ("", "v"))} if is_excused else set()
+    monkeypatch.setattr("tests.worlds.invariants.endings.assumed_for_lost_writes", lambda *_: excused)
+    expected = [] if is_excused else ["replica-0 still has 1 volumes or claims assumed"]
+    assert problems(settled, NothingLeftOver) == expected

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import TypeVar
+from types import SimpleNamespace
+from typing import TypeVar, cast
 
 import pytest
 from msgspec import structs
@@ -17,7 +18,8 @@ from tests.support.objects import make_node, make_pod
 from tests.support.storage_objects import make_claim, make_volume
 from tests.worlds.api_server.etcd import Etcd, Item
 from tests.worlds.api_server.kinds import CLAIMS, PODS, VOLUMES, Kind
-from tests.worlds.invariants.lost_writes import _waiting
+from tests.worlds.invariants.lost_writes import _waiting, assumed_for_lost_writes
+from tests.worlds.invariants.observed import Observed
 from tests.worlds.simulation.process import Process
 from tests.worlds.simulation.world import World
 
@@ -75,7 +77,7 @@ class BeingBound:
 
     @property
     def is_excused(self) -> bool:
-        return [*_waiting(self.binder, self.etcd)] == ["uid-of-p"]
+        return [uid for uid, _ in _waiting(self.binder, self.etcd)] == ["uid-of-p"]
 
 
 @pytest.mark.parametrize("plan", [MADE, BOUND])
@@ -109,3 +111,16 @@ def test_what_happens_then_ends_the_wait(then: Callable[[Etcd], object]) -> None
     bound.restore()
     then(bound.etcd)
     assert not bound.is_excused
+
+
+@pytest.mark.parametrize(
+    ("plan", "assumed"), [(MADE, (PersistentVolumeClaim, ("default", "c"))), (BOUND, (PersistentVolume, ("", "v")))]
+)
+def test_what_was_written_stays_assumed(plan: VolumePlan, assumed: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    bound = BeingBound(plan)
+    insides = SimpleNamespace(engine=SimpleNamespace(binder=bound.binder))
+    monkeypatch.setattr("tests.worlds.invariants.lost_writes.scheduler_insides", lambda _: insides)
+    observed, process = cast(Observed, SimpleNamespace(model=SimpleNamespace(etcd=bound.etcd))), cast(Process, None)
+    assert assumed_for_lost_writes(observed, process) == set()
+    bound.restore()
+    assert assumed_for_lost_writes(observed, process) == {assumed}
