@@ -99,9 +99,14 @@ class Scenario:
         return self.mode in ("replace", "preempting")
 
     @property
+    def wants_pair(self) -> bool:
+        """Return whether `serve` is to work only with the scheduler on its machine: so it works for one replica."""
+        return LEADER_LEASE in self.wanted and self.service_binds
+
+    @property
     def is_pair(self) -> bool:
         """Return whether `serve` works only while the replica on its machine, the only one, leads."""
-        return LEADER_LEASE in self.wanted and self.service_binds and self.replicas == 1
+        return self.wants_pair and self.replicas == 1
 
 
 class ScheduledCluster:
@@ -150,6 +155,7 @@ class ScheduledCluster:
             calm_from=scenario.busy_seconds if self.faults else 0.0,
             service_decides=scenario.mode in ("replace", "preempting"),
             service_preempts=scenario.mode == "preempting",
+            is_pair=scenario.is_pair,
         )
 
     def run(self) -> None:

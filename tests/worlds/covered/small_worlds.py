@@ -20,7 +20,6 @@ from tests.worlds.finding.forked import Limits, forked
 from tests.worlds.finding.small_worlds import NO_THEME, THEMES, Theme
 from tests.worlds.finding.world_run import run_world
 from tests.worlds.scenarios import Mode, Scenario
-from tests.worlds.settings.binding_settings import LEADER_LEASE
 from tests.worlds.settings.program_settings import draw_wanted
 
 # Half of the worlds have `schedule` alone.
@@ -111,5 +110,4 @@ def small_world(seed: int) -> Scenario:
         # Most rules that differ between releases came with one of these.
         minor=random.choice((OLDEST_MINOR, NEWEST_MINOR, random.randint(OLDEST_MINOR, NEWEST_MINOR))),
     )
-    # `serve` that works only with the scheduler on its machine works for one.
-    return replace(scenario, replicas=1) if LEADER_LEASE in scenario.wanted and scenario.service_binds else scenario
+    return replace(scenario, replicas=1) if scenario.wants_pair else scenario

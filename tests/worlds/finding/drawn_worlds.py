@@ -23,6 +23,8 @@ _THEME_RATE: Final = 0.35
 def drawn_world(scenario: Scenario) -> Scenario:
     """Return a scenario with the release of its seed. In a share of the worlds with others, it also has what only some
     worlds have, and faults of one theme, unless the scenario says which ones it has.
+
+    Where `serve` is to work only with the scheduler on its machine, there is one replica.
     """
     minor = Random(f"release {scenario.seed}").randint(OLDEST_MINOR, NEWEST_MINOR)
     scenario = replace(scenario, minor=minor)
@@ -31,7 +33,8 @@ def drawn_world(scenario: Scenario) -> Scenario:
     wanted = scenario.wanted | _drawn_wanted(scenario.seed) | draw_newer(scenario.seed)
     scenario = replace(scenario, wanted=wanted)
     says_faults = scenario.faults is not None or bool(scenario.fault_kinds)
-    return _with_theme(scenario) if scenario.has_faults and not says_faults else scenario
+    drawn = _with_theme(scenario) if scenario.has_faults and not says_faults else scenario
+    return replace(drawn, replicas=1) if drawn.wants_pair else drawn
 
 
 def _drawn_wanted(seed: int) -> frozenset[str]:

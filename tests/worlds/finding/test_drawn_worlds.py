@@ -51,3 +51,9 @@ def test_faults_that_are_named_are_all_there_are() -> None:
     assert {read(f"{OF_MAKE_WORLDS} --fault-kinds freeze", seed).fault_kinds for seed in SEEDS} == {
         frozenset({"freeze"})
     }
+
+
+def test_serve_that_works_only_with_the_scheduler_on_its_machine_has_one_replica() -> None:
+    drawn = [read(f"{OF_MAKE_WORLDS} --mode replace", seed) for seed in SEEDS]
+    assert {("leader-lease" in each.wanted, each.replicas) for each in drawn} == {(True, 1), (False, 2)}
+    assert all(each.is_pair == ("leader-lease" in each.wanted) for each in drawn)

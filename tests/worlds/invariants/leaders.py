@@ -19,6 +19,7 @@ _DISTURBED_SECONDS = 12.0
 # Leases themselves, reviews, and the core/v1 events that say who leads.
 _WRITTEN_BY_ALL = ("/leases", "reviews", "/api/v1/namespaces/kube-system/events", "/api/v1/namespaces/default/events")
 
+_BINDING: Final = "/binding"
 _LEASES_PATH: Final = "/leases"
 _LEASE_PATH: Final = f"{_LEASES_PATH}/kube-scheduler"
 _LEAST_REFUSAL: Final = 300
@@ -26,6 +27,8 @@ _SECONDS_BETWEEN_LOOKS: Final = 1.0
 # Clocks drift by less than that; and a program reads its clock some time before it writes.
 _DRIFTED_RATE: Final = 0.9
 _READING_SECONDS: Final = 0.01
+# `serve` takes for so long, by its clock, that a read of the lease still holds.
+_LEASE_READ_SECONDS: Final = 2.0 / _DRIFTED_RATE + _READING_SECONDS
 
 
 class WrittenByLeader:
@@ -36,6 +39,9 @@ class WrittenByLeader:
     scheduler can take that back. What it writes after that moment is not excused: not after a freeze, not with a clock
     that drifts or jumps, and not on a connection that took long to open. Excused is also what is written within 12 s
     after a lease was deleted, or etcd was restored, since the leader cannot know of that sooner.
+
+    Where `serve` works only while the scheduler on its machine leads, this holds for that replica, too; and `serve`
+    binds only while the lease names it, or did so within the last 2 s by its clock: a read of the lease counts so long.
     """
 
     name = "written by the leader"
@@ -43,10 +49,11 @@ class WrittenByLeader:
     def __init__(self, observed: Observed) -> None:
         self._observed = observed
         self._replicas = {replica.name: replica for replica in observed.replicas}
+        self._paired = observed.service.name if observed.is_pair and observed.service is not None else None
         self._times: list[float] = [0.0]
         self._holders: list[str] = [""]
         self._disturbed_until = -1.0
-        if len(self._replicas) > 1:
+        if len(self._replicas) > 1 or observed.is_pair:
             observed.model.etcd.listeners.append(self._see)
             observed.model.etcd.on_restore.append(self._take_restored)
             observed.listen(self._check)
@@ -72,15 +79,32 @@ class WrittenByLeader:
             self._holders.append(holder)
 
     def _check(self, served: Served) -> None:
-        request, who = served.request, served.who
-        if who not in self._replicas or request.method == "GET" or served.written_at <= self._disturbed_until:
+        if served.request.method == "GET" or served.written_at <= self._disturbed_until:
             return
-        if any(part in request.path for part in _WRITTEN_BY_ALL):
-            return
-        holder = self._holders[bisect_right(self._times, served.written_at) - 1]
-        if not self._is_named(holder, who, served.written_at):
-            text = f"{who} wrote {request.method} {request.path} at {served.written_at:.6f}"
+        may_write = self._may_bind if served.who == self._paired else self._may_write
+        if not may_write(served):
+            text = f"{served.who} wrote {served.request.method} {served.request.path} at {served.written_at:.6f}"
+            holder = self._holders_from(served.written_at, served.written_at)[-1]
             self._observed.violated(self, f"{text}, while {holder or 'nothing'} held the lease")
+
+    def _may_write(self, served: Served) -> bool:
+        """Return whether a program is no replica, writes what all may write, or led when it wrote."""
+        if served.who not in self._replicas or any(part in served.request.path for part in _WRITTEN_BY_ALL):
+            return True
+        [holder] = self._holders_from(served.written_at, served.written_at)
+        return self._is_named(holder, served.who, served.written_at)
+
+    def _may_bind(self, served: Served) -> bool:
+        """Return whether `serve` does not bind, or the scheduler on its machine led when the lease was read."""
+        if not served.request.path.endswith(_BINDING):
+            return True
+        holders = self._holders_from(served.written_at - _LEASE_READ_SECONDS, served.written_at)
+        return any(holder.startswith(f"{name}_") for holder in holders for name in self._replicas)
+
+    def _holders_from(self, begin: float, end: float) -> list[str]:
+        """Return who held the lease in a span of time, in order."""
+        first, last = (bisect_right(self._times, at) - 1 for at in (begin, end))
+        return self._holders[max(first, 0) : last + 1]
 
     def _is_named(self, holder: str, who: str, written_at: float) -> bool:
         """Return whether a holder is the process of a replica that wrote then, and not the one before on its host."""

@@ -55,7 +55,8 @@ class Observed:
 
     `replicas` are the schedulers, `service` is `serve` if it runs, `api_servers` are what they ask. From
     `calm_from` on, in the world's time, there are no faults. With `service_decides`, the schedulers themselves look at
-    nothing except amounts, and with `service_preempts` not at these either.
+    nothing except amounts, and with `service_preempts` not at these either. With `is_pair`, `serve` works only while
+    the one replica leads.
     """
 
     world: World
@@ -66,6 +67,7 @@ class Observed:
     calm_from: float = 0.0
     service_decides: bool = False
     service_preempts: bool = False
+    is_pair: bool = False
     violations: "Violations" = field(default_factory=lambda: Violations())
 
     @property

@@ -25,13 +25,14 @@ async def idle(_: object) -> None:
 
 
 class Election:
-    """Two replicas, a lease, and a clock that a test moves."""
+    """Two replicas, or a pair of one and `serve`, a lease, and a clock that a test moves."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_pair: bool = False) -> None:
         self.world = World(1)
         self.model = ApiServer(MachineClocks(self.world.timeline).wall, Random(1))
-        replicas = [Process(self.world, f"replica-{number}", idle) for number in range(2)]
-        self.observed = Observed(self.world, self.model, replicas)
+        replicas = [Process(self.world, f"replica-{number}", idle) for number in range(1 if is_pair else 2)]
+        service = Process(self.world, "service", idle) if is_pair else None
+        self.observed = Observed(self.world, self.model, replicas, service, is_pair=is_pair)
         self.rule = WrittenByLeader(self.observed)
 
     def at(self, now: float, holder: str) -> None:
@@ -75,6 +76,23 @@ def test_what_is_written_before_anyone_leads_or_after_the_release_is_reported() 
 def test_anyone_may_write_the_lease() -> None:
     path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
     assert Election().write("replica-0", 5.0, path) == []
+
+
+def test_serve_of_a_pair_binds_only_while_its_scheduler_leads_as_it_has_read() -> None:
+    election = Election(is_pair=True)
+    assert len(election.write("service", 5.0)) == 1
+    election.at(10.0, "replica-0")
+    assert election.write("service", 11.0) == []
+    election.at(20.0, "")
+    assert election.write("service", 21.9) == []
+    text = f"service wrote POST {BINDING} at 22.500000, while nothing held the lease"
+    assert election.write("service", 22.5) == [f"20.000000 written by the leader: {text}"]
+    assert election.write("service", 22.5, "/apis/events.k8s.io/v1/namespaces/default/events") == []
+    assert len(election.write("replica-0", 20.1)) == 1
+
+
+def test_serve_binds_for_any_replica_where_it_is_of_no_pair() -> None:
+    assert Election().write("service", 5.0) == []
 
 
 def test_two_may_lead_for_a_while_after_the_lease_was_deleted() -> None:

@@ -74,9 +74,10 @@ class WhatMustHold:
         calm_from: float = 0.0,
         service_decides: bool = False,
         service_preempts: bool = False,
+        is_pair: bool = False,
     ) -> None:
         self.observed = Observed(
-            world, model, replicas, service, api_servers, calm_from, service_decides, service_preempts
+            world, model, replicas, service, api_servers, calm_from, service_decides, service_preempts, is_pair
         )
         balanced, tried = ReservationsBalanced(self.observed), FittingPodsTried(self.observed)
         self._always: list[Always] = [*(make(self.observed) for make in _ALWAYS), balanced, tried]
