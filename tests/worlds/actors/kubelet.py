@@ -8,6 +8,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
+
 from tests.worlds.actors.client import ActorClient, RequestError
 from tests.worlds.actors.fitting import (
     Object,
@@ -20,6 +22,7 @@ from tests.worlds.actors.fitting import (
     tolerates,
 )
 from tests.worlds.actors.reconciler import Reconciler
+from tests.worlds.actors.resizing import ContainerResources
 from tests.worlds.actors.routines import Resume, start
 from tests.worlds.actors.view import View
 from tests.worlds.api_server.objects.timestamps import rfc3339
@@ -44,6 +47,7 @@ class _LocalPod:
     """A pod that the kubelet saw, and when what happens to it.
 
     `end` is how it ended: the phase, and the status' reason and message. `reported` is the status that was sent last.
+    `resources` is what its containers have, if the kubelet reports that.
     """
 
     pod: Object
@@ -55,6 +59,7 @@ class _LocalPod:
     stops_at: float = NEVER
     end: tuple[str, ...] = ()
     reported: tuple[str, ...] = ()
+    resources: ContainerResources | None = None
 
     @property
     def uid(self) -> str:
@@ -86,6 +91,7 @@ class Kubelet:
         self._is_tainted_first = is_tainted_first
         self._is_under_pressure = False
         self._is_ready = False
+        self._reports_resources = False
         self._pods = View(self.client, "/api/v1/pods", f"spec.nodeName={self._name}")
         self._nodes = View(self.client, "/api/v1/nodes", f"metadata.name={self._name}")
         self._local: dict[str, _LocalPod] = {}
@@ -109,6 +115,10 @@ class Kubelet:
         self._describe({**self._offered(), resource: amount})
         if self._is_ready:
             start(self._until_done(self._report))
+
+    def report_resources(self) -> None:
+        """Report what containers have, while pods are resized, too. Call it before `start`."""
+        self._reports_resources = True
 
     def start(self) -> None:
         """Register, then run pods."""
@@ -234,7 +244,7 @@ class Kubelet:
             try:
                 lease = await self._put_lease(lease)
             except RequestError:
-                lease = None  # it is read anew
+                lease = None  # it is read again
             await self.client.sleep(_RENEW_SECONDS * self._random.uniform(1.0, 1.04))
 
     async def _put_lease(self, lease: Object | None) -> Object:
@@ -289,7 +299,10 @@ class Kubelet:
             if now >= local.stops_at:
                 await self._remove(local.pod)
             return
-        times = (local.ready_at, local.ends_at, local.unready_from, local.unready_until, local.stops_at)
+        times = [local.ready_at, local.ends_at, local.unready_from, local.unready_until, local.stops_at]
+        if local.resources is not None:
+            local.resources.follow(local.pod, now, self._random)
+            times.append(local.resources.next_at)
         next_at = min((at for at in times if at > now), default=NEVER)
         if next_at < NEVER:
             self._reconciler.add(key, next_at - now + 1e-6)
@@ -301,6 +314,8 @@ class Kubelet:
         """Draw what will become of a pod that came."""
         now, draw = self.client.world.timeline.now, self._random
         local = _LocalPod(pod, now + draw.uniform(0.3, 4.0))
+        if self._reports_resources:
+            local.resources = ContainerResources(pod)
         if refusal := self._refusal(pod):
             local.end = ("Failed", *refusal)
         elif pod["spec"]["restartPolicy"] != "Always":
@@ -334,7 +349,8 @@ class Kubelet:
     ) -> None:
         """Report a pod's status, if it is another than before."""
         ready = "True" if is_ready else "False"
-        reported = (phase, ready, reason)
+        containers = local.resources.statuses() if local.resources is not None and phase == "Running" else []
+        reported = (phase, ready, reason, msgspec.json.encode(containers).decode())
         if local.reported == reported:
             return
         now = rfc3339(self.client.clocks.wall())
@@ -344,6 +360,8 @@ class Kubelet:
         status: Object = {"phase": phase, "conditions": conditions}
         if reason:
             status.update(reason=reason, message=message)
+        if containers:
+            status["containerStatuses"] = containers
         metadata = local.pod["metadata"]
         path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/status"
         await self.client.ask("PATCH", path, {"metadata": {"uid": local.uid}, "status": status})

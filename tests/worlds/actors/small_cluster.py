@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from extender_service.config.release import OLDEST_MINOR
 from tests.worlds.actors.client import ActorClient
 from tests.worlds.api_server.kinds import BY_PATH
 from tests.worlds.api_server.messages import Request, Response
@@ -19,11 +20,11 @@ Object = dict[str, Any]
 class SmallCluster:
     """`ask` asks at once, for the test; actors take their time."""
 
-    def __init__(self, seed: int = 1) -> None:
+    def __init__(self, seed: int = 1, minor: int = OLDEST_MINOR) -> None:
         self.world = World(seed)
         clocks = MachineClocks(self.world.timeline)
         self.wall = clocks.wall
-        self.model = ApiServer(clocks.wall, self.world.random("api-server"))
+        self.model = ApiServer(clocks.wall, self.world.random("api-server"), minor=minor)
         self.server = ServedModel(self.world, self.model, "api-server", "10.0.0.1", clocks)
 
     def client(self, name: str) -> ActorClient:

@@ -178,3 +178,35 @@ def test_devices_are_there_once_their_plugin_has_registered(cluster: SmallCluste
     made.offer("example.com/gpu", "0")
     cluster.run(10.0)
     assert gpus() == "0"
+
+
+def resources(thing: Object) -> list[tuple[str, str]]:
+    """Return the cpu that a kubelet has allocated to each container, and that each has."""
+    statuses = thing["status"].get("containerStatuses", ())
+    return [(each["allocatedResources"]["cpu"], each["resources"]["requests"]["cpu"]) for each in statuses]
+
+
+def test_reports_what_containers_have_while_they_are_resized() -> None:
+    cluster = SmallCluster(minor=33)
+    made = Kubelet(cluster.world, [cluster.server], node())
+    made.report_resources()
+    made.start()
+    cluster.run(10.0)
+    create_pod(cluster, "a", "100m")
+    cluster.run(10.0)
+    seen = [resources(pod(cluster))]
+    change = {"name": "c", "resources": {"requests": {"cpu": "50m"}}}
+    cluster.ask("PATCH", f"{PODS}/a/resize", {"spec": {"containers": [change]}})
+    for _ in range(100):
+        cluster.run(0.1)
+        if resources(pod(cluster)) != seen[-1]:
+            seen.append(resources(pod(cluster)))
+    assert seen == [[("100m", "100m")], [("50m", "100m")], [("50m", "50m")]]
+
+
+def test_says_nothing_of_what_containers_have_where_no_pods_are_resized(
+    cluster: SmallCluster, kubelet: Kubelet
+) -> None:
+    create_pod(cluster, "a")
+    cluster.run(10.0)
+    assert resources(pod(cluster)) == []

@@ -23,7 +23,7 @@ from tests.worlds.api_server.webhooks import Webhook, ask
 # A read at a version that this server does not have yet waits for so long.
 _FRESH_SECONDS = 3.0
 # The first minor release in which pods can be resized (InPlacePodVerticalScaling is beta).
-_RESIZES_SINCE = 33
+RESIZES_SINCE = 33
 
 
 class ApiServer:
@@ -198,7 +198,7 @@ class ApiServer:
     def _has_part(self, kind: Kind, subresource: str) -> bool:
         """Return whether objects of a kind can be changed through a subresource."""
         if subresource == RESIZE:
-            return kind is PODS and self.minor >= _RESIZES_SINCE
+            return kind is PODS and self.minor >= RESIZES_SINCE
         return subresource == STATUS and kind.has_status
 
     def _post_to_pod(self, target: Target, request: Request, *, dry_run: bool) -> Response:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from tests.worlds.actors.autoscaler import Autoscaler
 from tests.worlds.actors.client import ActorClient
 from tests.worlds.actors.devices import DevicePlugins
-from tests.worlds.actors.kubelet import DRIVER
+from tests.worlds.actors.kubelet import DRIVER, Kubelet
 from tests.worlds.actors.machines import Machines, MachineTroubles
 from tests.worlds.actors.people import People
 from tests.worlds.actors.plugin_users import PluginUsers
@@ -17,7 +17,7 @@ from tests.worlds.actors.resizers import Resizers
 from tests.worlds.actors.restarting import RestartingActor
 from tests.worlds.actors.second_scheduler import NAME as SECOND_SCHEDULER
 from tests.worlds.actors.second_scheduler import SecondScheduler
-from tests.worlds.api_server.server import ApiServer
+from tests.worlds.api_server.server import RESIZES_SINCE, ApiServer
 from tests.worlds.clusters.draft import POOL, Draft, draw_draft
 from tests.worlds.clusters.newer import PATIENT, add_newer
 from tests.worlds.clusters.nodes import GPU, draw_node, draw_pool
@@ -105,6 +105,8 @@ class Inhabitants:
             self._nodes += draw_pool(self.draft, self._random(POOL))
         if "devices" in self.draft.features:
             self.machines.on_start.append(DevicePlugins(world, GPU, busy).attend)
+        if "resizes" in self.draft.features and model.minor >= RESIZES_SINCE:
+            self.machines.on_start.append(Kubelet.report_resources)
 
     def start(self) -> None:
         """Begin."""

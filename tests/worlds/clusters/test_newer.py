@@ -5,6 +5,9 @@ import pytest
 from tests.worlds.finding.world_run import run_world
 from tests.worlds.scenarios import Mode, Scenario
 
+# What a kubelet reports of a container while pods are resized.
+RESOURCES = '"containerStatuses":['
+
 
 @pytest.mark.parametrize(
     ("seed", "wanted", "mode", "lines"),
@@ -13,7 +16,12 @@ from tests.worlds.scenarios import Mode, Scenario
         (1, "narrow-sampling patient", None, ("preemptionPolicy=Never",)),
         (1, "sidecars scarcity", None, ('"name":"sidecar"', "bound a pod")),
         (1, "devices", None, ('"example.com/gpu":"0"', "Insufficient example.com/gpu")),
-        (1, "resizes scarcity", None, (" 200 PATCH /api/v1/namespaces/default/pods/pod-", "/resize of resizers")),
+        (
+            1,
+            "resizes scarcity",
+            None,
+            (" 200 PATCH /api/v1/namespaces/default/pods/pod-", "/resize of resizers", RESOURCES),
+        ),
         (4, "slow-volumes", "replace", ("context deadline exceeded",)),
     ],
 )
