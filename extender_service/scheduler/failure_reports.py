@@ -2,7 +2,8 @@
 
 kube-scheduler patches a pod before it turns to the next, so at most one patch waits. Here the loop goes on, and
 attempts may fail faster than the API server takes patches. So only the latest failure of each pod is kept, one patch of
-a pod is under way at once, and few of all pods (`scheduling/write_turns.py`).
+a pod is under way at once, and few of all pods (`scheduling/write_turns.py`). Those that change a nomination go first:
+until they are written, another leader would not know them, and preempt more pods.
 
 A patch leaves out what the watch shows already. While the watch may not show the last write about a pod, a patch has
 all: to leave out that a nomination is withdrawn would let an earlier write of the nomination stand.
@@ -32,11 +33,12 @@ _FEW_PODS: Final = 64
 
 
 class _Report(msgspec.Struct, frozen=True, gc=False):
-    """A failure that is not written yet. The pod is that of the attempt."""
+    """A failure that is not written yet. The pod is that of the attempt. `goes_first` if it changes the nomination."""
 
     pod: Pod
     failure: Failure
     at_seconds: float
+    goes_first: bool
 
 
 class _Sent(msgspec.Struct, frozen=True, gc=False):
@@ -73,8 +75,9 @@ class _Sent(msgspec.Struct, frozen=True, gc=False):
 
 
 class FailureReports:
-    """Patches pods in the background, in the order in which those of a namespace failed. `writes` keeps the order for
-    each pod. `held_back_seconds` returns how long the client's rate limit would hold back a request.
+    """Patches pods in the background, in the order in which those of a namespace failed, but nominations first.
+    `writes` keeps the order for each pod. `held_back_seconds` returns how long the client's rate limit would hold back
+    a request.
 
     `with_generation`, conditions have the generation of the pod that was attempted.
     """
@@ -96,9 +99,10 @@ class FailureReports:
         self._with_generation = with_generation
         self._turns = WriteTurns(MOST_REPORTS_AT_ONCE, held_back_seconds)
         self._waiting: dict[str, _Report] = {}
-        # The pods that wait for a turn, also if their report was dropped meanwhile, or have one.
-        self._in_turn: set[str] = set()
-        self._under_way: set[asyncio.Task[None]] = set()
+        # The pods that wait for a turn, also if their report was dropped meanwhile, or have one. Those that wait behind
+        # nominations are False.
+        self._in_turn: dict[str, bool] = {}
+        self._under_way: dict[str, asyncio.Task[None]] = {}
         self._sent: dict[str, _Sent] = {}
 
     def __len__(self) -> int:
@@ -108,12 +112,14 @@ class FailureReports:
     def add(self, pod: Pod, failure: Failure) -> None:
         """Report why an attempt failed, instead of an earlier failure of the pod that is not written yet."""
         uid = pod_uid(pod)
+        goes_first = failure.nomination not in (None, pod.status.nominated_node_name)
         earlier = self._waiting.get(uid)
         if earlier is not None and failure.nomination is None:  # the earlier one is still to be written
             failure = msgspec.structs.replace(failure, nomination=earlier.failure.nomination)
-        self._waiting[uid] = _Report(pod, failure, self._wall_clock())
-        if uid not in self._in_turn:
-            self._ask_for_turn(uid, pod.metadata.namespace)
+            goes_first = earlier.goes_first
+        self._waiting[uid] = _Report(pod, failure, self._wall_clock(), goes_first)
+        if uid not in self._in_turn or (goes_first and not self._in_turn[uid]):
+            self._ask_for_turn(uid, pod.metadata.namespace, goes_first=goes_first)
 
     def note_nomination(self, pod: Pod, node_name: str) -> None:
         """Note that a pod's nomination is about to be written elsewhere: a failure may have to take it back."""
@@ -133,36 +139,39 @@ class FailureReports:
     async def close(self) -> None:
         """Wait until all reports are written."""
         while self._under_way:
-            await asyncio.wait(self._under_way)
+            await asyncio.wait(self._under_way.values())
 
     async def abandon(self) -> None:
         """Drop all that is not written yet, and cancel what is being written."""
         self._waiting.clear()
-        await cancelled([*self._under_way])
+        await cancelled([*self._under_way.values()])
 
-    def _ask_for_turn(self, uid: str, namespace: str) -> None:
-        self._in_turn.add(uid)
-        self._turns.ask(namespace, partial(self._begin, uid))
+    def _ask_for_turn(self, uid: str, namespace: str, *, goes_first: bool) -> None:
+        self._in_turn[uid] = goes_first
+        self._turns.ask(namespace, partial(self._begin, uid), goes_first=goes_first)
 
     def _begin(self, uid: str, turn: Turn) -> bool:
         """Write the report of a pod that has its turn now; returns whether there is something to write."""
+        if uid in self._under_way:  # a nomination went first, and what came since waits for its end
+            return False
         report = self._waiting.pop(uid, None)
         write = None if report is None else self._write_of(report)
         if report is None or write is None:
-            self._in_turn.discard(uid)
+            self._in_turn.pop(uid, None)
             return False
         turn.begin()
-        task = self._writes.add(uid, pod_name(report.pod), write)
-        self._under_way.add(task)
+        self._in_turn[uid] = True
+        task = self._under_way[uid] = self._writes.add(uid, pod_name(report.pod), write)
         task.add_done_callback(partial(self._end, uid, turn))
         return True
 
-    def _end(self, uid: str, turn: Turn, task: asyncio.Task[None]) -> None:
-        self._under_way.discard(task)
-        self._in_turn.discard(uid)
+    def _end(self, uid: str, turn: Turn, _task: asyncio.Task[None]) -> None:
+        del self._under_way[uid]
+        del self._in_turn[uid]
         turn.end()
-        if uid in self._waiting:  # it failed again meanwhile
-            self._ask_for_turn(uid, turn.namespace)
+        report = self._waiting.get(uid)
+        if report is not None:  # it failed again meanwhile
+            self._ask_for_turn(uid, turn.namespace, goes_first=report.goes_first)
 
     def _write_of(self, report: _Report) -> Write | None:
         """Return what to write; None if the pod is gone, is on a node, or shows all of it already."""

@@ -3,7 +3,8 @@
 Without turns, a binding would wait at the client's rate limit behind thousands of other writes. But a webhook that is
 called for some namespaces may hang, or refuse after its timeout. So a write that hangs gives its turn back, and goes on
 without one. A namespace of which many writes hang gets no turn until fewer do: the client has connections for so many
-requests only, and bindings need some. Namespaces take turns, so that a burst in one delays no other.
+requests only, and bindings need some. Namespaces take turns, so that a burst in one delays no other. Urgent writes
+have their turns before all others.
 
     asked for ──▶ has a turn ──▶ ended
                       │            ▲
@@ -63,6 +64,10 @@ class Turn:
             self._watch(HANG_SECONDS)
 
 
+Start = Callable[[Turn], bool]
+"""Begins a write with a turn; returns whether it uses the turn, which it has to end then."""
+
+
 class WriteTurns:
     """At most `most` writes have a turn. `held_back_seconds` returns how long the rate limit would hold back a request
     that was made now."""
@@ -72,12 +77,11 @@ class WriteTurns:
         self._free = most
         self._hanging: Counter[str] = Counter()
         self._all_hanging = 0
-        # What starts with a turn, by namespace; the namespace that had none for longest comes first.
-        self._waiting: OrderedDict[str, deque[Callable[[Turn], bool]]] = OrderedDict()
+        self._first, self._others = _Waiting(), _Waiting()
 
-    def ask(self, namespace: str, start: Callable[[Turn], bool]) -> None:
-        """Call `start` with a turn, at once or later. It returns whether it uses the turn, which it has to end then."""
-        self._waiting.setdefault(namespace, deque()).append(start)
+    def ask(self, namespace: str, start: Start, *, goes_first: bool = False) -> None:
+        """Call `start` with a turn, at once or later; if it `goes_first`, before all that do not."""
+        (self._first if goes_first else self._others).add(namespace, start)
         self._grant()
 
     def take_free(self, namespace: str) -> Turn | None:
@@ -141,17 +145,32 @@ class WriteTurns:
         self._grant()
 
     def _grant(self) -> None:
-        while self._free and (namespace := self._next()) is not None:
-            starts = self._waiting[namespace]
-            start = starts.popleft()
-            if starts:
-                self._waiting.move_to_end(namespace)
-            else:
-                del self._waiting[namespace]
+        while self._free and (taken := self._first.take(self.is_held_up) or self._others.take(self.is_held_up)):
+            namespace, start = taken
             self._free -= 1
             if not start(Turn(self, namespace)):
                 self._free += 1
 
-    def _next(self) -> str | None:
-        """Return the namespace whose turn it is. Few are held up, as each has many hanging writes."""
-        return next((namespace for namespace in self._waiting if not self.is_held_up(namespace)), None)
+
+class _Waiting:
+    """What starts with a turn, by namespace; the namespace that had none for longest comes first."""
+
+    def __init__(self) -> None:
+        self._starts: OrderedDict[str, deque[Start]] = OrderedDict()
+
+    def add(self, namespace: str, start: Start) -> None:
+        self._starts.setdefault(namespace, deque()).append(start)
+
+    def take(self, is_held_up: Callable[[str], bool]) -> tuple[str, Start] | None:
+        """Take what starts next, with its namespace; None if all are held up, or none waits."""
+        # Few are held up, as each has many hanging writes.
+        namespace = next((namespace for namespace in self._starts if not is_held_up(namespace)), None)
+        if namespace is None:
+            return None
+        starts = self._starts[namespace]
+        start = starts.popleft()
+        if starts:
+            self._starts.move_to_end(namespace)
+        else:
+            del self._starts[namespace]
+        return namespace, start

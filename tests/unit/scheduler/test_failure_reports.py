@@ -124,6 +124,35 @@ async def test_a_nomination_that_is_not_written_yet_outlives_a_failure_that_leav
 
 
 @in_event_loop
+async def test_a_nomination_is_written_before_all_failures_that_wait() -> None:
+    others, pod = [make_pod(f"p{number}") for number in range(3 * MOST_REPORTS_AT_ONCE)], make_pod("p")
+    reporting = Reporting(*others, pod)
+    fill(reporting, [*others, pod])
+    reporting.reports.add(pod, failure("preempts", nomination="a"))
+    await reporting.end()
+    assert [name for name, _ in reporting.api.statuses].index("p") == MOST_REPORTS_AT_ONCE
+    assert reporting.api.messages("p") == ["preempts"]
+
+
+@in_event_loop
+async def test_a_pod_whose_nomination_went_first_has_one_patch_under_way() -> None:
+    others = [make_pod(f"p{number}", namespace="open") for number in range(3 * MOST_REPORTS_AT_ONCE)]
+    pod = make_pod("p")
+    reporting = Reporting(*others, pod)
+    reporting.api.open = {"open"}
+    fill(reporting, [*others, pod])
+    reporting.reports.add(pod, failure("preempts", nomination="a"))
+    while pod_uid(pod) not in reporting.writes:
+        await turns(1)
+    reporting.reports.add(pod, failure("waits for its victims"))
+    await turns(50)
+    assert len(reporting.api.statuses) == len(others)
+    assert (reporting.api.under_way, len(reporting.reports)) == (1, 2)
+    await reporting.end()
+    assert reporting.api.messages("p") == ["preempts", "waits for its victims"]
+
+
+@in_event_loop
 async def test_nothing_is_written_about_pods_that_are_gone_made_again_or_have_a_node() -> None:
     others = [make_pod(f"p{number}") for number in range(MOST_REPORTS_AT_ONCE)]
     gone, again, placed = make_pod("gone"), make_pod("again", uid="first"), make_pod("placed")

@@ -128,7 +128,7 @@ async def test_a_turn_that_comes_as_its_task_is_cancelled_is_not_lost() -> None:
     await writing.add("a", MOST)
     await writing.add("b", 1)
     writing.answer("a")
-    while not writing.turns.has_free and writing.turns._waiting:
+    while not writing.turns.has_free and writing.turns._others._starts:
         await asyncio.sleep(0)
     writing.tasks[-1].cancel()
     await writing.end()
@@ -153,3 +153,25 @@ async def test_what_does_not_use_its_turn_leaves_it_to_the_next() -> None:
     assert len(asked) == 10_000
     assert writing.begun == ["a"] * MOST + ["c"]
     await writing.end()
+
+
+def test_urgent_writes_have_their_turns_before_all_others_that_wait() -> None:
+    writes = WriteTurns(1, lambda: 0.0)
+    begun: list[str] = []
+    held: list[Turn] = []
+
+    def ask(namespace: str, name: str, *, goes_first: bool = False) -> None:
+        def begin(turn: Turn) -> bool:
+            begun.append(name)
+            held.append(turn)
+            return True
+
+        writes.ask(namespace, begin, goes_first=goes_first)
+
+    ask("many", "first")
+    ask("many", "second")
+    ask("few", "third")
+    ask("many", "urgent", goes_first=True)
+    while held:
+        held.pop().end()
+    assert begun == ["first", "urgent", "second", "third"]

@@ -254,7 +254,7 @@ def _left_in_scheduler(insides: SchedulerInsides, observed: Observed, being_boun
     yield from _each(scheduler._writes._last, "being written")
     yield from _each(scheduler._reports._waiting, "whose failure is to be written")
     bindings = {under_way.task for uid, under_way in insides.engine.binder._under_way.items() if uid in being_bound}
-    for task in (scheduler._bindings | scheduler._background | scheduler._reports._under_way) - bindings:
+    for task in (scheduler._bindings | scheduler._background | {*scheduler._reports._under_way.values()}) - bindings:
         yield ("task", task), "work under way"
     stored = {
         item.value["metadata"]["uid"]: item.value["status"].get("nominatedNodeName", "")
