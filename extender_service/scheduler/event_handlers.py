@@ -186,7 +186,7 @@ class _Pods:
 
     def _update_pending(self, old: Pod, new: Pod) -> None:
         if not self._is_assumed(new):
-            self._queue.update(old, new)
+            self._queue.update(old, self._pending.as_decided(new))
             if old.status.nominated_node_name != new.status.nominated_node_name:
                 self._report_unnominated(old)
             return

@@ -127,6 +127,7 @@ class FailureReports:
         if shown is not None:
             sent = self._unshown(shown) or _Sent.before(shown)
             self._remember(shown, msgspec.structs.replace(sent, nomination=node_name))
+            self._pending.nominate(shown, node_name)
 
     def forget(self, uid: str) -> None:
         """Drop what is not written yet about a pod that has a node now."""

@@ -290,7 +290,7 @@ class Scheduler:
         if self._engine.cluster.placements.get(placement.uid) is not placement:
             return  # the pod has gone meanwhile, as `bind` will find
         pod, node_name = placement.pod, placement.node_name
-        if self._engine.will_wait(placement) and pod.status.nominated_node_name != node_name:
+        if self._engine.will_wait(placement) and not self._pending.shows_nomination(pod, node_name):
             namespace, name, patch = pod.metadata.namespace, pod.metadata.name, nomination_patch(pod, node_name)
             self._reports.note_nomination(pod, node_name)
             write = self._writes.add(
@@ -334,7 +334,10 @@ class Scheduler:
         await self._may_come_back(info, failure)
         self._fail(info, pod, failure, cycle)
         latest = self._pending.get(info.key)
-        self._queue.release(pod, latest if latest is not None and pod_uid(latest) == pod_uid(pod) else None)
+        if latest is not None and pod_uid(latest) == pod_uid(pod):
+            self._queue.release(pod, self._pending.as_decided(latest))
+        else:
+            self._queue.release(pod, None)
 
     def _preempts_in_background(self, profile: Profile) -> bool:
         """Return whether a pod may be queued while its victims are deleted: DefaultPreemption keeps it waiting."""
@@ -392,9 +395,11 @@ class Scheduler:
             if latest is not None and self._rules.no_failure_event_for_recreated_pod:
                 return
         else:
-            info.pod = latest
+            if failure.nomination is not None:
+                self._pending.nominate(latest, failure.nomination)
+            info.pod = self._pending.as_decided(latest)
             self._queue.add_unschedulable_if_not_present(info, self._queue.scheduling_cycle if cycle is None else cycle)
-            self._queue.nominator.add(latest, failure.nomination)
+            self._queue.nominator.add(info.pod, failure.nomination)
         self._record(
             pod_events.failed_scheduling(pod_reference(pod), failure.message, controller=pod.spec.scheduler_name)
         )

@@ -72,7 +72,6 @@ WITHOUT = {
     "scheduling/question.py": TYPES,
     "scheduling/pod_patches.py": "scheduler/test_pod_status.py and extender/test_preemption.py",
     "scheduler/event_timing.py": "scheduler/test_event_handlers.py and test_scheduler_metrics.py",
-    "scheduler/pod_lister.py": SCHEDULER,
     "scheduling/pod_events.py": SCHEDULER,
     "kube/connection/slices.py": "connection/test_event_stream.py and watching/test_reflector.py",
     "serving/callers/users.py": TYPES,

@@ -156,6 +156,26 @@ async def test_a_nominated_pod_that_is_bound_wakes_others_until_1_34(minor: int,
     await world.scheduler.abandon()
 
 
+@pytest.mark.parametrize("minor", [31, 37])
+@in_event_loop
+async def test_a_nomination_outlives_the_echo_of_an_earlier_one(minor: int) -> None:
+    world = SchedulerWorld(make_node("a"), rules=rules_of(minor))
+
+    def show(version: str, nominated: str) -> None:
+        pod = changed(make_pod("p", requests=FULL, nominated=nominated), version, priority=100)
+        world.create(pod)
+
+    world.create(make_pod("victim", "a", requests=FULL))
+    show("1", "gone")
+    assert world.attempt() == "p"
+    await world.scheduler.close()
+    nominations = []
+    for version, nominated in enumerate(("", "a", ""), 2):
+        show(str(version), nominated)
+        nominations.append(dict(world.queue.nominator.on_nodes()))
+    assert nominations == [{"uid-of-p": "a"}, {"uid-of-p": "a"}, {}]
+
+
 @in_event_loop
 async def test_a_pod_that_another_scheduler_bound_leaves_the_queue() -> None:
     world, pod = SchedulerWorld(make_node("a")), make_pod("p")

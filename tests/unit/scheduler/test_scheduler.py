@@ -32,7 +32,7 @@ from extender_service.scheduler.look_budget import MOST_LOOKS_A_TURN
 from extender_service.scheduling.binder import CONFIRM_SECONDS
 from extender_service.scheduling.binding_cycle import BindingCycle
 from tests.support.clusters.queue_worlds import NODE_ADD
-from tests.support.clusters.scheduler_world import SchedulerWorld, turns
+from tests.support.clusters.scheduler_world import SchedulerWorld, turns, whole
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_node, make_pod
 from tests.support.stub_plugins import Stub
@@ -346,6 +346,61 @@ async def test_a_pod_that_changes_while_its_victims_are_deleted_preempts_no_more
     assert world.where() == {queue: 1}  # it has changed: a reason to try again, unless hints say that no label helps
     [entry] = world.queue.entries()
     assert entry.info.pod.metadata.labels == {"team": "a"}
+
+
+def full_of_reports(minor: int) -> SchedulerWorld:
+    """A world in which so many failures are being written that no other is, until the gate opens.
+
+    The node a has room for an important pod once the pod low-a is gone.
+    """
+    world = SchedulerWorld(make_node("a", {"cpu": "5", "pods": "200"}), rules=rules_of(minor))
+    others = [make_pod(f"other{number}", requests={"cpu": "100"}) for number in range(MOST_REPORTS_AT_ONCE)]
+    world.api.slow, world.api.gate = {pod.metadata.name for pod in others}, asyncio.Event()
+    world.create(make_pod("low-a", "a", requests=CPU), make_pod("bystander", "a", requests={"cpu": "1"}), *others)
+    world.attempt_all()
+    return world
+
+
+@pytest.mark.parametrize("minor", [31, 37])
+@in_event_loop
+async def test_a_pod_whose_nomination_waits_to_be_written_preempts_no_more(minor: int) -> None:
+    world = full_of_reports(minor)
+    world.create(important("high"))
+    assert world.attempt() == "high"
+    await turns()
+    world.create(being_preempted(make_pod("low-a", "a", requests=CPU)))
+    lower = make_pod("low-c", "c", requests=CPU)
+    world.create(msgspec.structs.replace(lower, spec=msgspec.structs.replace(lower.spec, priority=-10)))
+    world.node_watch.apply(make_node("c"))
+    world.delete(make_pod("bystander", "a"))
+    world.clock.pass_seconds(60)
+    world.queue.flush_backoff_completed()
+    assert "high" in world.attempt_all()
+    await turns()
+    assert world.api.named("delete") == ["low-a"]
+    assert "high" not in world.api.named("patch")
+    world.api.gate.set()
+    await world.scheduler.close()
+    [status] = [patch["status"] for verb, name, patch in world.api.written if (verb, name) == ("patch", "high")]
+    assert status["nominatedNodeName"] == "a"
+    assert "not eligible due to a terminating pod on the nominated node." in status["conditions"][0]["message"]
+
+
+@in_event_loop
+async def test_a_pod_that_waits_before_its_binding_is_nominated_though_its_nomination_was_not_written_before() -> None:
+    world = full_of_reports(37)
+    world.engine.profiles.of(whole(important("high"))).permit = (Late(None, world.handle),)
+    world.create(important("high"))
+    assert world.attempt() == "high"
+    await turns()
+    world.delete(make_pod("low-a", "a"))
+    world.clock.pass_seconds(60)
+    world.queue.flush_backoff_completed()
+    assert "high" in world.attempt_all()
+    await turns()
+    [status] = [patch["status"] for verb, name, patch in world.api.written if (verb, name) == ("patch", "high")]
+    assert status == {"nominatedNodeName": "a"}
+    await world.scheduler.abandon()
 
 
 @in_event_loop
