@@ -129,6 +129,14 @@ class FailureReports:
             self._remember(shown, msgspec.structs.replace(sent, nomination=node_name))
             self._pending.nominate(shown, node_name)
 
+    def note_taken_back(self, pod: Pod) -> None:
+        """Note that a pod's nomination is about to be taken back elsewhere: no report that waits may write it later."""
+        self.note_nomination(pod, "")
+        waiting = self._waiting.get(pod_uid(pod))
+        if waiting is not None:
+            failure = msgspec.structs.replace(waiting.failure, nomination=None)
+            self._waiting[pod_uid(pod)] = msgspec.structs.replace(waiting, failure=failure)
+
     def forget(self, uid: str) -> None:
         """Drop what is not written yet about a pod that has a node now."""
         self._waiting.pop(uid, None)

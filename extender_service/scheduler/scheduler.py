@@ -95,7 +95,16 @@ class Scheduler:
             held_back_seconds,
             with_generation=self._rules.conditions_have_generation,
         )
-        self._evictions = Evictions(engine, preemptions, api, self._writes, record, wall_clock, held_back_seconds)
+        self._evictions = Evictions(
+            engine,
+            preemptions,
+            api,
+            self._writes,
+            record,
+            wall_clock,
+            held_back_seconds,
+            on_taken_back=self._note_taken_back,
+        )
         self._background: set[asyncio.Task[None]] = set()
         self._bindings: set[asyncio.Task[None]] = set()
         self._looks = LookBudget()
@@ -373,6 +382,13 @@ class Scheduler:
         """Return the pods of lower priority that are nominated for a node: they may not fit there any more."""
         nominated = self._queue.nominated_pods_for_node(node_name)
         return [other for other in nominated if other.spec.priority < pod.spec.priority]
+
+    def _note_taken_back(self, pod: Pod) -> None:
+        """Let no report nominate a pod whose nomination is about to be taken back."""
+        self._reports.note_taken_back(pod)
+        shown = self._pending.get(pod_name(pod))
+        if shown is not None and not shown.status.nominated_node_name and pod_uid(pod) not in self._writes:
+            self._queue.nominator.remove(pod)  # it was not written, so the watch will show no change
 
     async def _may_come_back(self, info: QueuedPodInfo, failure: Failure) -> None:
         """Wait while pods that come back in this turn of the event loop have many events to look at."""

@@ -61,6 +61,7 @@ class Evictions:
 
     A victim is deleted, unless its binding waits: then that ends instead. One that is gone already is as good as
     deleted, without an event. `held_back_seconds` returns how long the client's rate limit would hold back a request.
+    `on_taken_back` is called for a pod whose nomination is about to be taken back.
     """
 
     def __init__(
@@ -72,6 +73,8 @@ class Evictions:
         record: Callable[[Occurrence], None],
         wall_clock: WallClock,
         held_back_seconds: Callable[[], float] = not_held_back,
+        *,
+        on_taken_back: Callable[[Pod], object] = lambda _: None,
     ) -> None:
         self._engine = engine
         self._rules = engine.cluster.rules
@@ -80,6 +83,7 @@ class Evictions:
         self._writes = writes
         self._record = record
         self._wall_clock = wall_clock
+        self._on_taken_back = on_taken_back
         self._turns = WriteTurns(MOST_VICTIMS_AT_ONCE, held_back_seconds)
 
     def to_evict(self, victims: Sequence[Victim]) -> Sequence[Victim]:
@@ -158,12 +162,13 @@ class Evictions:
             await asyncio.wait([under_way.task])
 
     def _take_back(self, nominated: Iterable[Pod]) -> list[asyncio.Task[None]]:
-        return [
-            self._writes.add(pod_uid(pod), pod_name(pod), self._patch(pod, nomination_patch(pod, "")))
-            for pod in nominated
-            # A nomination may still be on its way.
-            if pod.status.nominated_node_name or pod_uid(pod) in self._writes
-        ]
+        taken_back = []
+        for pod in nominated:
+            uid = pod_uid(pod)
+            if pod.status.nominated_node_name or uid in self._writes:  # a nomination may still be on its way
+                self._on_taken_back(pod)
+                taken_back.append(self._writes.add(uid, pod_name(pod), self._patch(pod, nomination_patch(pod, ""))))
+        return taken_back
 
     async def _evict_victim(self, profile: Profile, preemptor: Pod, node_name: str, victim: Victim) -> bool:
         """Evict a victim; returns whether it was sent back to the queue."""

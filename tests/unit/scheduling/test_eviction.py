@@ -14,6 +14,7 @@ from extender_service.framework.interface import Permit, PreBind
 from extender_service.framework.status import Code, Status
 from extender_service.kube.api_errors import ApiError, ApiStatus
 from extender_service.kube.types.core import Pod, ResourceList
+from extender_service.scheduler.failure_reports import MOST_REPORTS_AT_ONCE
 from extender_service.scheduling import write_turns
 from extender_service.scheduling.eviction import MOST_VICTIMS_AT_ONCE, Evictions, Victim
 from extender_service.scheduling.pod_writes import PodWrites
@@ -241,6 +242,27 @@ async def test_a_lower_nomination_that_is_still_on_its_way_is_taken_back() -> No
     await world.scheduler.close()
     nominated = [patch["status"]["nominatedNodeName"] for verb, name, patch in world.api.written if name == "lower"]
     assert nominated == ["a", None]
+
+
+@in_event_loop
+async def test_a_lower_nomination_that_waits_to_be_written_is_not_written_after_it_was_taken_back() -> None:
+    world = SchedulerWorld(make_node("a"), rules=rules_of(37))
+    others = [make_pod(f"other{number}", requests={"cpu": "100"}) for number in range(MOST_REPORTS_AT_ONCE)]
+    world.api.slow, world.api.gate = {pod.metadata.name for pod in others}, asyncio.Event()
+    world.create(make_pod("victim", "a", requests=CPU), *others)
+    world.attempt_all()
+    world.create(important("lower"))
+    assert world.attempt() == "lower"
+    await turns()
+    higher = important("higher")
+    world.create(msgspec.structs.replace(higher, spec=msgspec.structs.replace(higher.spec, priority=200)))
+    assert world.attempt() == "higher"
+    await turns()
+    world.api.gate.set()
+    await world.scheduler.close()
+    statuses = [patch["status"] for verb, name, patch in world.api.written if name == "lower"]
+    assert [status["nominatedNodeName"] for status in statuses if "nominatedNodeName" in status] == [None]
+    assert world.queue.nominator.node_of == {"uid-of-higher": "a"}
 
 
 @pytest.mark.parametrize(("node_name", "patched"), [("a", {"p", "lower"}), ("b", {"p"})])
