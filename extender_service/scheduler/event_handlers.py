@@ -263,7 +263,7 @@ class _Pods:
                 self._report_unnominated(pod)
         elif self._end_wait(pod):
             self._report_deleted(pod)
-        else:
+        elif is_bound or not self._end_bound(pod):
             self._report_unnominated(pod)
         return True
 
@@ -278,6 +278,18 @@ class _Pods:
             return False
         if not self._end_wait(pod):
             self._cluster.end_placement(placement.uid)
+        self._report_deleted(pod_on(pod, placement.node_name))
+        return True
+
+    def _end_bound(self, pod: Pod) -> bool:
+        """Free the place of a pod that was bound, and is gone before the watch showed that; returns whether it was.
+
+        A list leaves out a pod that has ended meanwhile (DeletedFinalStateUnknown).
+        """
+        placement = self._cluster.placements.get(pod_uid(pod))
+        if placement is None or placement.reservation is None or not placement.reservation.has_finished:
+            return False
+        self._cluster.end_placement(placement.uid)
         self._report_deleted(pod_on(pod, placement.node_name))
         return True
 

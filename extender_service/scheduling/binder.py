@@ -232,6 +232,8 @@ class Binder:
             self._confirm(placement, self._confirm_seconds)
         elif not placement.is_confirmed:
             return False
+        elif self.shown_on(placement.uid) is None:
+            self.on_lost(placement)  # it has ended, which the watch will not report
         _finish(placement)
         return True
 

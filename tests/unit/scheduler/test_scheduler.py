@@ -815,6 +815,51 @@ async def test_a_pod_that_has_ended_before_the_watch_shows_its_binding_leaves_it
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
+@pytest.mark.parametrize("minor", [31, 34, 35])
+@in_event_loop
+async def test_a_pod_that_a_list_leaves_out_before_the_watch_shows_its_binding_leaves_its_room_to_others(
+    minor: int,
+) -> None:
+    world = SchedulerWorld(make_node("a", SMALL), rules=rules_of(minor))
+    pod, other = (make_pod(name, requests={"cpu": "1"}) for name in "pq")
+    world.create(pod)
+    world.attempt()
+    await world.scheduler.close()
+    world.create(other)
+    world.attempt()
+    assert world.where() == {"unschedulable": 1}
+    world.pod_watch.remove(("default", "p"))
+    assert world.place_of(pod) == ""
+    assert world.where() == {"backoff": 1}
+
+
+@in_virtual_time
+async def test_a_pod_that_has_ended_before_it_was_known_to_be_bound_leaves_its_room_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = SchedulerWorld(make_node("a", SMALL))
+    get_pod, errors = world.api.get_pod, [UnreachableError("the API server restarts")]
+
+    async def lost(namespace: str, name: str, uid: str, node_name: str) -> None:
+        world.api.pods[namespace, name] = make_pod("p", "a", phase="Succeeded")
+        raise UnreachableError("the connection was cut")
+
+    async def late(namespace: str, name: str) -> Pod | None:
+        if errors:
+            raise errors.pop()
+        return await get_pod(namespace, name)
+
+    monkeypatch.setattr(world.api, "bind_pod", lost)
+    monkeypatch.setattr(world.api, "get_pod", late)
+    pod, other = (make_pod(name, requests={"cpu": "1"}) for name in "pq")
+    world.create(pod, other)
+    assert world.attempt_all() == ["p", "q"]
+    assert world.where() == {"unschedulable": 1}
+    await world.scheduler.close()
+    assert (world.place_of(pod), world.notes(pod)) == ("", ["Scheduled"])
+    assert world.where() == {"backoff": 1}
+
+
 @in_event_loop
 async def test_a_binding_that_failed_is_not_reported_as_done_where_another_scheduler_has_bound_the_pod_there(
     monkeypatch: pytest.MonkeyPatch,
