@@ -258,7 +258,11 @@ class Scheduler:
         self._bindings.discard(task)
         if self._is_abandoned:
             return
-        error = task.exception()
+        error: BaseException | None
+        try:
+            error = task.exception()
+        except asyncio.CancelledError:  # by a plugin: the scheduler cancels none
+            error = BindError(f"binding {info.key} to {placement.node_name}: cancelled")
         if error is None:
             self._report_bound(info, placement)
         elif isinstance(error, BindError):

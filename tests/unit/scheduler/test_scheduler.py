@@ -13,7 +13,7 @@ from extender_service.framework.cluster_event import ClusterEvent, QueueingHint
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
 from extender_service.framework.handle import Handle
-from extender_service.framework.interface import Permit, Reserve
+from extender_service.framework.interface import Permit, PostBind, Reserve
 from extender_service.framework.status import Code, Status, unschedulable
 from extender_service.kube.api_errors import ApiError, ApiStatus, UnreachableError
 from extender_service.kube.types.core import (
@@ -438,6 +438,26 @@ async def test_a_bug_that_a_binding_meets_costs_the_pod_neither_its_turn_nor_its
         await world.scheduler.close()
     assert (world.where(), world.place_of(pod)) == ({"backoff": 1}, "")
     assert world.events[0].note == "binding default/p to a: IndexError: a bug"
+
+
+class Cancelling(PostBind):
+    """Ends PostBind as a task that was cancelled does."""
+
+    name: ClassVar[str] = "Cancelling"
+
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        raise asyncio.CancelledError
+
+
+@in_virtual_time
+async def test_a_pod_whose_binding_a_plugin_cancels_is_not_lost() -> None:
+    world, pod = SchedulerWorld(make_node("a"), rules=rules_of(37)), make_pod("p")
+    world.engine.profiles.of(whole(pod)).post_bind = (Cancelling(None, world.handle),)
+    world.create(pod)
+    world.attempt()
+    await world.scheduler.close()
+    assert (world.where(), world.place_of(pod), world.notes(pod)) == ({}, "a", ["Scheduled"])
+    assert not list(world.queue._in_flight)
 
 
 @in_event_loop
