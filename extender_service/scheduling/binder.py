@@ -285,7 +285,7 @@ class Binder:
             return
         self._drop(placement)
         if bound_to:
-            raise BindError(f"pod {pod_name(placement.pod)} is already bound to {bound_to}")
+            raise BindError(f"pod {pod_name(placement.pod)} is already bound to {bound_to}") from error
         raise failed from error
 
     def _drop(self, placement: Placement) -> None:

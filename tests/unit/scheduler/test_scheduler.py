@@ -461,6 +461,18 @@ async def test_a_pod_whose_binding_a_plugin_cancels_is_not_lost() -> None:
 
 
 @in_event_loop
+async def test_a_pod_that_another_scheduler_bound_elsewhere_fails_in_the_words_of_the_api_server() -> None:
+    world, pod = SchedulerWorld(make_node("a")), make_pod("p")
+    world.create(pod)
+    world.attempt()
+    world.api.pods["default", "p"] = make_pod("p", "b")
+    await world.scheduler.close()
+    [event] = world.events
+    assert event.note == 'running Bind plugin "DefaultBinder": pod p is already assigned to node "b"'
+    assert world.place_of(pod) == ""
+
+
+@in_event_loop
 async def test_a_bug_after_a_pod_was_bound_leaves_it_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     world, pod = SchedulerWorld(make_node("a")), make_pod("p")
     bind_pod = world.api.bind_pod
