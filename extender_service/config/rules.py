@@ -293,6 +293,11 @@ class Rules:
     in_flight_events_counted: bool = _behind("SchedulerQueueingHints", since=32)
     # Pods are counted that were bound after they had waited too long for an event.
     bound_after_flush_counted: bool = _since(36)
+    # The victims of a preemption in the foreground count before they are deleted, also if that fails.
+    victims_counted_first: bool = _since(36)
+    # A preemption in the background whose victims are all being deleted already does not count; in 1.37, it does again.
+    idle_preemptions_uncounted: bool = _since(36)
+    idle_preemptions_counted: bool = _since(37)
     # Updates of pods are also timed under each of the events that they are.
     pod_changes_timed: bool = _since(32)
     # What a pod requests as a whole, and its limits, are shown instead of the sums of its containers.

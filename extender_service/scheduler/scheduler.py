@@ -334,6 +334,9 @@ class Scheduler:
         """
         node_name, failure = preemption.node_name, preemption.failure
         victims = self._evictions.to_evict(preemption.victims)
+        counts_first = self._rules.victims_counted_first
+        if counts_first:
+            self._metrics.preempted(len(preemption.victims))
         try:
             await self._evictions.evict(profile, pod, node_name, victims, lambda: self._lower_nominated(pod, node_name))
         except Exception as error:
@@ -343,7 +346,8 @@ class Scheduler:
             failed = msgspec.structs.replace(preemption.fit_error, post_filter=f"preemption: {why}")
             failure = Failure.unfit(failed, nomination=None)
         else:
-            self._metrics.preempted(len(preemption.victims))
+            if not counts_first:
+                self._metrics.preempted(len(preemption.victims))
         await self._may_come_back(info, failure)
         self._fail(info, pod, failure, cycle)
         latest = self._pending.get(info.key)
@@ -359,8 +363,10 @@ class Scheduler:
 
     def _preempt_in_background(self, info: QueuedPodInfo, pod: Pod, profile: Profile, preemption: Preemption) -> None:
         """Fail the attempt at once, and delete the victims meanwhile."""
-        self._metrics.preempted(len(preemption.victims))
         victims = self._evictions.to_evict(preemption.victims)
+        rules = self._rules
+        if victims or rules.idle_preemptions_counted or not rules.idle_preemptions_uncounted:
+            self._metrics.preempted(len(preemption.victims))
         if victims:
             running = self._evictions.begin(pod)
             self._start(self._evict_in_background(running, pod, profile, preemption.node_name, victims))

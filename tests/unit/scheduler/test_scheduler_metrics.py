@@ -11,6 +11,7 @@ from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.interface import Filter, FilterAgain, Permit, PostFilter, PostFilterResult
 from extender_service.framework.status import Rejections, Status, unschedulable
 from extender_service.framework.verdicts import Verdicts
+from extender_service.kube.api_errors import ApiError, ApiStatus
 from extender_service.kube.types.core import Pod
 from extender_service.queue.queued_pod import QueuedPodInfo
 from extender_service.scheduler.scheduler_metrics import SchedulerMetrics, SchedulerState
@@ -200,6 +201,34 @@ async def test_preemption_in_the_background_is_counted_from_1_33_on(minor: int, 
     assert counted.value(name, result="success") == succeeded
     assert counted.value("scheduler_preemption_goroutines_duration_seconds_count", result="success") == succeeded
     assert counted.value(name, result="error") is None
+
+
+@pytest.mark.parametrize(("minor", "count"), [(35, 1), (36, 0), (37, 1)])
+@in_event_loop
+async def test_a_preemption_whose_victims_are_all_going_already_is_not_counted_in_1_36(minor: int, count: int) -> None:
+    counted = Counted(minor)
+    world = SchedulerWorld(make_node("a"), rules=rules_of(minor), metrics=counted.metrics)
+    going, pod = make_pod("going", "a", requests={"cpu": "4"}), make_pod("p", requests={"cpu": "4"})
+    metadata = msgspec.structs.replace(going.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+    world.create(msgspec.structs.replace(going, metadata=metadata))
+    world.create(msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, priority=1)))
+    world.attempt()
+    await world.scheduler.close()
+    assert counted.value("scheduler_preemption_victims_count") == count
+
+
+@pytest.mark.parametrize(("minor", "count"), [(31, 0), (35, 0), (36, 1), (37, 1)])
+@in_event_loop
+async def test_a_preemption_in_the_foreground_that_fails_is_counted_from_1_36_on(minor: int, count: int) -> None:
+    counted, rules = Counted(minor), rules_of(minor, {"SchedulerAsyncPreemption": False})
+    world = SchedulerWorld(make_node("a"), rules=rules, metrics=counted.metrics)
+    world.api.errors["delete", "victim"] = [ApiError(ApiStatus(403, "Forbidden", "no"))]
+    world.create(make_pod("victim", "a", requests={"cpu": "4"}))
+    pod = make_pod("p", requests={"cpu": "4"})
+    world.create(msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, priority=1)))
+    world.attempt()
+    await world.scheduler.close()
+    assert counted.value("scheduler_preemption_victims_count") == count
 
 
 @in_event_loop
