@@ -1,4 +1,4 @@
-"""The state of the cluster that both programs decide on: nodes, pods, and the placements that are ahead of the watch."""
+"""The state of the cluster that both programs decide on: nodes, pods, and placements that are ahead of the watch."""
 
 from collections.abc import Container, Iterable
 from functools import partial

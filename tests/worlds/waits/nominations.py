@@ -76,7 +76,7 @@ class Nominations:
         if (uid, node_name) not in self._stored:
             return True
         if bound_to:
-            return leader.cluster.rules.binding_ends_no_nomination
+            return leader.cluster.rules.bound_nominees_free_no_room
         return bool(place) or (pod is not None and pod["status"].get("nominatedNodeName") == node_name)
 
     def _note(self, kind: Kind, change: Change) -> None:
