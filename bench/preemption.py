@@ -19,8 +19,8 @@ from bench.run import Run, main
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.framework.preemption.candidates import best_candidates
 from extender_service.framework.preemption.dry_run import dry_run
+from extender_service.framework.preemption.filtering_again import FilteringAgain
 from extender_service.framework.profile import Profile
-from extender_service.framework.runtime import FilteringAgain
 from extender_service.framework.status import Code
 from extender_service.kube.types.core import (
     Container,

@@ -3,25 +3,16 @@
 Statuses, their merging and their texts follow kube-scheduler (framework/runtime/framework.go, schedule_one.go).
 """
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.state.nominated_columns import Nominated
-from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.framework.answer_checks import (
-    wrong_names,
-    wrong_needs,
-    wrong_post_filter,
-    wrong_rejections,
-    wrong_scores,
-    wrong_status,
-)
+from extender_service.framework.answer_checks import wrong_names, wrong_post_filter, wrong_scores, wrong_status
 from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.filtering import PreFilterOutcome, filter_nodes
 from extender_service.framework.guard import (
     CycleError,
     call,
@@ -31,97 +22,17 @@ from extender_service.framework.guard import (
     require_time,
     running,
 )
-from extender_service.framework.interface import (
-    MAX_NODE_SCORE,
-    MIN_NODE_SCORE,
-    Filter,
-    PostFilter,
-    PostFilterResult,
-    PreEnqueue,
-    PreScore,
-    Score,
-)
+from extender_service.framework.interface import PostFilter, PostFilterResult, PreEnqueue, PreScore, Score
+from extender_service.framework.preemption.filtering_again import FilteringAgain, judge_nominated_node
 from extender_service.framework.profile import Profile
 from extender_service.framework.recording import extension_point
-from extender_service.framework.room import Room
-from extender_service.framework.status import Code, Rejections, Status, unresolvable, unschedulable
+from extender_service.framework.scores import Scores, weighed
+from extender_service.framework.status import Code, Status, unresolvable, unschedulable
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.types.core import Pod
 
-
-class PreFilterOutcome:
-    """The outcome of PreFilter: a rejection of the pod on all nodes, or the names of the only nodes to look at (None:
-    all)."""
-
-    def __init__(self, rejection: Status | None, node_names: set[str] | None, restricting: list[str]) -> None:
-        self.rejection = rejection
-        self.node_names = node_names
-        # The plugins that named nodes.
-        self.restricting = restricting
-
-    @property
-    def elsewhere(self) -> Status:
-        """The status of the nodes that PreFilter left out."""
-        return unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(self.restricting))}]")
-
-
-# The method `max` calls a function in Python first.
-_highest = np.maximum.reduce
-# From so many nodes on, totals are added up plugin by plugin.
-_MANY_NODES = 2_000
-
-_EVERYWHERE = PreFilterOutcome(None, None, [])
-
-
-class Again(NamedTuple):
-    """How Filter runs on nodes with other pods: `passed` are the plugins that are known to pass all of these nodes, and
-    `evaluations` counts the nodes that each plugin judges, or would."""
-
-    evaluations: Counter[str]
-    passed: frozenset[str]
-
-
 # Forgets the verdicts on nodes beyond percentageOfNodesToScore.
 SampleNodes = Callable[[Profile, Verdicts, PreFilterOutcome], None]
-
-
-class Scores:
-    """Scores of the nodes of a view: an array with a row per plugin, and the weight of each plugin.
-
-    `totals` are the sums of the weighted scores, one entry per node.
-    """
-
-    def __init__(self, plugins: Sequence[Score], weights: Sequence[int], scores: NDArray[np.int64]) -> None:
-        self._plugins = plugins
-        self._weights = np.array(weights, np.int64)
-        self._scores = scores
-        self.totals: NDArray[np.int64]
-        if scores.shape[1] < _MANY_NODES or not plugins:
-            self.totals = self._weights.dot(scores)
-        else:  # of integers, in half the time that a product of matrices takes
-            self.totals = scores[0] * weights[0]
-            for of_plugin, weight in zip(scores[1:], weights[1:], strict=True):
-                self.totals += of_plugin if weight == 1 else of_plugin * weight
-
-    def change(self, node: int, rows: list[int], scores: NDArray[np.int64]) -> None:
-        """Replace the scores that the plugins in some rows give one node."""
-        of_node = self._scores[:, node]
-        of_node[rows] = scores
-        self.totals[node] = self._weights.dot(of_node)
-
-    def replace(self, row: int, scores: NDArray[np.int64]) -> None:
-        """Replace the scores that the plugin in a row gives all nodes. Raises CycleError if any is out of range."""
-        _require_range(self._plugins[row : row + 1], scores[None])
-        more = scores - self._scores[row]
-        more *= self._weights[row]
-        self.totals += more
-        self._scores[row] = scores
-
-    @property
-    def weighted(self) -> dict[str, NDArray[np.int64]]:
-        """What each plugin contributes, its score times its weight: arrays with one entry per node."""
-        names = [plugin.name for plugin in self._plugins]
-        return dict(zip(names, self._weights[:, None] * self._scores, strict=True))
 
 
 def _pre_enqueue_code(status: Status | None) -> Code:
@@ -216,152 +127,6 @@ def run_filter(
     return verdicts
 
 
-def filter_nodes(
-    profile: Profile,
-    state: CycleState,
-    pod: Pod,
-    nodes: NodeView,
-    asked: NDArray[np.bool_],
-    found: PreFilterOutcome,
-    nominated: Nominated = (),
-    again: Again | None = None,
-) -> Verdicts:
-    """Run Filter like `run_filter`, except that a plugin's failure on a node is the node's verdict.
-
-    Nodes with nominated pods are judged with these pods, which are likely to run there. If such a node passes, it is
-    judged again without them, as they may not come (RunFilterPluginsWithNominatedPods).
-    """
-    joining = _joining(nodes, nominated)
-    verdicts = Verdicts(nodes if joining is None else nodes.changed(joining), asked)
-    if found.rejection is not None:
-        everywhere = np.ones(len(verdicts.remaining), np.bool_)
-        verdicts.reject(found.rejection.plugin, Rejections.where(everywhere, found.rejection))
-        return verdicts
-    if found.node_names is not None:
-        verdicts.leave_out(Rejections.where(~verdicts.remaining.is_named(found.node_names), found.elsewhere))
-    _run_filters(profile, state, pod, verdicts, again)
-    if joining is not None:
-        joined = np.flatnonzero(verdicts.passing & joining.changes_at(len(nodes)))
-        without = Verdicts(nodes.at(joined), np.ones(len(joined), np.bool_))
-        _run_filters(profile, state, pod, without, again)
-        verdicts.take_over(without, joined)
-        # The verdicts' view shows the nodes without nominated pods.
-        verdicts.view = nodes
-    return verdicts
-
-
-def _joining(nodes: NodeView, nominated: Nominated) -> RowChanges | None:
-    """Return the nominated pods as changes of the nodes that they are nominated for."""
-    if not nominated:
-        return None
-    slots, positions = nominated.slots, nodes.positions_of_rows(nominated.rows)
-    if nominated.names:
-        positions = positions.copy()
-        positions[nominated.rows < 0] = nodes.positions_of(nominated.names)
-    here = (positions >= 0).nonzero()[0]
-    if not len(here):
-        return None
-    return RowChanges(positions[here], slots[here], np.ones(len(here), np.int64))
-
-
-def _run_filters(profile: Profile, state: CycleState, pod: Pod, verdicts: Verdicts, again: Again | None = None) -> None:
-    for plugin in profile.filter:
-        if not verdicts.left:
-            break
-        if plugin.name in state.skipped_filters:
-            continue
-        if again is not None:
-            again.evaluations[plugin.name] += verdicts.left
-            if plugin.name in again.passed:
-                continue
-        # Not by `rejections_of`: one more call for each plugin is a hundredth of a decision.
-        nodes = verdicts.remaining
-        rejections = call(state, plugin, "Filter", plugin.filter, state, pod, nodes)
-        if rejections is not None:
-            require_answer(plugin, "Filter", wrong_rejections(rejections, len(nodes)))
-            verdicts.reject(plugin.name, rejections)
-
-
-def rejections_of(plugin: Filter, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
-    """Run Filter of one plugin. Raises CycleError."""
-    rejections = call(state, plugin, "Filter", plugin.filter, state, pod, nodes)
-    if rejections is not None:
-        require_answer(plugin, "Filter", wrong_rejections(rejections, len(nodes)))
-    return rejections
-
-
-class FilteringAgain:
-    """Runs Filter on nodes with other pods, also on those that PreFilter left out.
-
-    `state.evaluated_again` counts the nodes that each plugin judged so, as kube-scheduler does, which calls each plugin
-    for each node. The methods raise CycleError.
-    """
-
-    def __init__(self, profile: Profile, state: CycleState, pod: Pod, nominated: Nominated) -> None:
-        self._profile = profile
-        self._state = state
-        self._pod = pod
-        self._nominated = nominated
-        if state.evaluated_again is None:
-            state.evaluated_again = Counter()
-        self._evaluations = state.evaluated_again
-
-    def __call__(self, nodes: NodeView, /) -> Verdicts:
-        """Return the verdicts on nodes."""
-        return self._judged(nodes, Again(self._evaluations, frozenset()))
-
-    def on_passing(self, nodes: NodeView) -> Verdicts:
-        """Return the verdicts on nodes that passed with other pods, by the plugins that depend on pods."""
-        return self._judged(nodes, Again(self._evaluations, self._profile.filter_regardless_of_pods))
-
-    def room_on(self, nodes: NodeView) -> Room | None:
-        """Return the room on nodes that pass, if Filter depends on nothing else of the pods that there are."""
-        profile, state = self._profile, self._state
-        known = profile.filter_regardless_of_pods | state.skipped_filters
-        dependent = [plugin for plugin in profile.filter if plugin.name not in known]
-        if len(dependent) != 1 or dependent[0].name not in profile.filter_by_room:
-            return None
-        [plugin] = dependent
-        needs = guarded(plugin, "Filter", plugin.needs, state, nodes)
-        if needs is None:
-            return None
-        require_answer(plugin, "Filter", wrong_needs(needs))
-        doing = running(plugin, "Filter")
-        joining = _joining(nodes, self._nominated)
-        return Room(plugin.name, nodes, needs, joining, lambda: require_time(state.clock, state.deadline, doing))
-
-    def count(self, room: Room) -> None:
-        """Count the evaluations that were made in `room` instead of by plugins."""
-        evaluations = room.looked_at
-        for plugin in self._profile.filter:
-            if plugin.name not in self._state.skipped_filters:
-                self._evaluations[plugin.name] += evaluations
-            if plugin.name == room.plugin:
-                evaluations = room.passed
-
-    def _judged(self, nodes: NodeView, again: Again) -> Verdicts:
-        everywhere = np.ones(len(nodes), np.bool_)
-        profile, state, pod = self._profile, self._state, self._pod
-        return filter_nodes(profile, state, pod, nodes, everywhere, _EVERYWHERE, self._nominated, again)
-
-
-def judge_nominated_node(
-    profile: Profile, state: CycleState, pod: Pod, verdicts: Verdicts, nominated: Nominated
-) -> None:
-    """If PreFilter has left out the pod's nominated node, give that node Filter's verdict; none if Filter fails there.
-
-    kube-scheduler runs Filter on this node before it looks at PreFilter's nodes (evaluateNominatedNode), and preemption
-    depends on the verdict. Raises CycleError.
-    """
-    position = verdicts.view.position_of(pod.status.nominated_node_name)
-    if position < 0 or not verdicts.bring_back(position):
-        return
-    there = np.array([position])
-    judged = FilteringAgain(profile, state, pod, nominated)(verdicts.view.at(there))
-    if not judged.passing.any() and judged.first_error() is None:
-        verdicts.take_over(judged, there)
-
-
 @extension_point("PostFilter", lambda result: result.status.code)
 def run_post_filter(
     profile: Profile, state: CycleState, pod: Pod, verdicts: Verdicts, nominated: Nominated = ()
@@ -424,12 +189,6 @@ def run_score(profile: Profile, state: CycleState, pod: Pod, nodes: NodeView) ->
     return weighed(plugins, weights, scores_of(plugins, state, pod, nodes))
 
 
-def weighed(plugins: Sequence[Score], weights: Sequence[int], scores: NDArray[np.int64]) -> Scores:
-    """Weigh what plugins score, a row for each. Raises CycleError if a score is out of range."""
-    _require_range(plugins, scores)
-    return Scores(plugins, weights, scores)
-
-
 def scores_of(plugins: Iterable[Score], state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
     """Run Score and NormalizeScore of some plugins; returns a row for each. Raises CycleError."""
     size = len(nodes)
@@ -445,20 +204,6 @@ def scores_of(plugins: Iterable[Score], state: CycleState, pod: Pod, nodes: Node
         scores.append(normalized)
     # In one array, as the overhead of a NumPy call exceeds the time for a few hundred nodes.
     return np.array(scores, np.int64).reshape(len(scores), size)
-
-
-def _require_range(plugins: Sequence[Score], scores: NDArray[np.int64]) -> None:
-    # Read as unsigned numbers, negative scores are above the maximum.
-    if _highest(scores.view(np.uint64), axis=None, initial=0) <= MAX_NODE_SCORE:
-        return
-    wrong = (scores > MAX_NODE_SCORE) | (scores < MIN_NODE_SCORE)
-    node = int(wrong.any(axis=0).argmax())
-    plugin = int(wrong[:, node].argmax())
-    raise CycleError(
-        f'applying score defaultWeights on Score plugins: plugin "{plugins[plugin].name}" returns an invalid score '
-        f"{scores[plugin, node]}, "
-        f"it should in the range of [{MIN_NODE_SCORE}, {MAX_NODE_SCORE}] after normalizing"
-    )
 
 
 def _nothing_in_common(restricting: Collection[str]) -> Status:

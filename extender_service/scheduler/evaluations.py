@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator
 from prometheus_client.metrics_core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from extender_service.framework.filtering import PreFilterOutcome
 from extender_service.framework.profile import Profile
-from extender_service.framework.runtime import PreFilterOutcome
 from extender_service.framework.status import Code
 from extender_service.scheduling.decision import Decision
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.config.types import KubeSchedulerConfiguration
+from extender_service.framework.filtering import PreFilterOutcome
 from extender_service.framework.profile import Profile
-from extender_service.framework.runtime import PreFilterOutcome
 from extender_service.framework.verdicts import Verdicts
 from extender_service.scheduler.node_order import NodeOrder
 

@@ -5,15 +5,10 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.state.nominated_columns import Nominated
 from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.filtering import PreFilterOutcome
 from extender_service.framework.profile import Profile
-from extender_service.framework.runtime import (
-    PreFilterOutcome,
-    Scores,
-    run_filter,
-    run_pre_filter,
-    run_pre_score,
-    run_score,
-)
+from extender_service.framework.runtime import run_filter, run_pre_filter, run_pre_score, run_score
+from extender_service.framework.scores import Scores
 from extender_service.framework.status import Rejections, Status
 from extender_service.framework.verdicts import Verdicts
 from extender_service.scheduling.question import Question

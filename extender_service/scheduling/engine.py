@@ -20,21 +20,16 @@ from extender_service.cluster.state.nominated_columns import Nominated
 from extender_service.cluster.state.placements import Placement
 from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.filtering import filter_nodes
 from extender_service.framework.guard import CycleError
 from extender_service.framework.handle import Pods
 from extender_service.framework.interface import Candidate, PostFilterResult
 from extender_service.framework.preemption.candidates import NO_CANDIDATES, Candidates
 from extender_service.framework.preemption.dry_run import dry_run, given_candidate
+from extender_service.framework.preemption.filtering_again import FilteringAgain
 from extender_service.framework.profiles import Profiles
-from extender_service.framework.runtime import (
-    FilteringAgain,
-    Scores,
-    filter_nodes,
-    run_post_filter,
-    run_pre_filter,
-    run_pre_score,
-    run_score,
-)
+from extender_service.framework.runtime import run_post_filter, run_pre_filter, run_pre_score, run_score
+from extender_service.framework.scores import Scores
 from extender_service.framework.status import Code
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import Pod, pod_name

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.framework.guard import CycleError
-from extender_service.framework.runtime import Scores
+from extender_service.framework.scores import Scores
 from extender_service.framework.verdicts import Settled, Verdicts
 from extender_service.scheduling.decision import Decision
 

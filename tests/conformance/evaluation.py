@@ -16,21 +16,15 @@ from extender_service.config.loading import default_config, parse_config
 from extender_service.config.rules import Rules
 from extender_service.config.types import KubeSchedulerConfiguration
 from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.filtering import PreFilterOutcome, filter_nodes
 from extender_service.framework.guard import CycleError
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Filter, Score
 from extender_service.framework.plugin_errors import PluginError
+from extender_service.framework.preemption.filtering_again import judge_nominated_node
 from extender_service.framework.profile import Profile
 from extender_service.framework.registry import Registry
-from extender_service.framework.runtime import (
-    PreFilterOutcome,
-    filter_nodes,
-    judge_nominated_node,
-    run_pre_enqueue,
-    run_pre_filter,
-    run_pre_score,
-    run_score,
-)
+from extender_service.framework.runtime import run_pre_enqueue, run_pre_filter, run_pre_score, run_score
 from extender_service.framework.status import Code, Rejections, Status
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.parsing.api_defaults import default_metadata

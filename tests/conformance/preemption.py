@@ -10,8 +10,9 @@ from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import Candidate
 from extender_service.framework.preemption.candidates import NO_CANDIDATES, Candidates, best_candidates
 from extender_service.framework.preemption.dry_run import dry_run, ineligible
+from extender_service.framework.preemption.filtering_again import FilteringAgain
 from extender_service.framework.profile import Profile
-from extender_service.framework.runtime import FilteringAgain, run_post_filter
+from extender_service.framework.runtime import run_post_filter
 from extender_service.framework.status import Code
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.types.core import Pod

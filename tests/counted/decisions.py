@@ -12,7 +12,7 @@ from extender_service.config.release import OLDEST_MINOR
 from extender_service.config.rules import rules_of
 from extender_service.framework.preemption.candidates import best_candidates
 from extender_service.framework.preemption.dry_run import dry_run
-from extender_service.framework.runtime import FilteringAgain
+from extender_service.framework.preemption.filtering_again import FilteringAgain
 from extender_service.framework.status import Code
 from extender_service.kube.types.core import pod_name
 from extender_service.scheduling.asked_nodes import AllNodes

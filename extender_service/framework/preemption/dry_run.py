@@ -21,7 +21,7 @@ from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.interface import Candidate, FilterAgain
 from extender_service.framework.preemption.candidates import NO_CANDIDATES, Candidates
-from extender_service.framework.runtime import FilteringAgain
+from extender_service.framework.preemption.filtering_again import FilteringAgain
 from extender_service.framework.status import Code, Status, unresolvable
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.types.core import Pod

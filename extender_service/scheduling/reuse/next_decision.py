@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.filtering import rejections_of
 from extender_service.framework.guard import call
 from extender_service.framework.profile import Profile
-from extender_service.framework.runtime import Scores, rejections_of, scores_of, weighed
+from extender_service.framework.runtime import scores_of
+from extender_service.framework.scores import Scores, weighed
 from extender_service.framework.status import Code, Rejections, Status
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.types.core import Pod

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.filtering import rejections_of
 from extender_service.framework.interface import MAX_NODE_SCORE, PreScore
-from extender_service.framework.runtime import rejections_of, run_pre_scores, scores_of
+from extender_service.framework.runtime import run_pre_scores, scores_of
 from extender_service.framework.status import Rejections
 from extender_service.kube.types.core import Pod
 from extender_service.scheduling.question import Question

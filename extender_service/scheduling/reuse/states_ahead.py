@@ -12,7 +12,8 @@ from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.state.placements import Placement
 from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.framework.runtime import PreFilterOutcome, filter_nodes, scores_of
+from extender_service.framework.filtering import PreFilterOutcome, filter_nodes
+from extender_service.framework.runtime import scores_of
 from extender_service.scheduling.decision import best_of
 from extender_service.scheduling.question import Question
 from extender_service.scheduling.reuse.per_node_answers import are_in_range, skip_as_before

@@ -11,8 +11,9 @@ from extender_service.config.rules import DEFAULT_RULES, Rules
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import FilterAgain
+from extender_service.framework.preemption.filtering_again import FilteringAgain
 from extender_service.framework.registry import Registry
-from extender_service.framework.runtime import FilteringAgain, run_pre_filter
+from extender_service.framework.runtime import run_pre_filter
 from extender_service.kube.types.core import LabelSelector, ObjectMeta, Pod
 from extender_service.kube.types.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE

@@ -9,8 +9,8 @@ from msgspec import structs
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.framework.interface import FilterAgain, Needs
 from extender_service.framework.preemption.dry_run import DryRun, dry_run
+from extender_service.framework.preemption.filtering_again import FilteringAgain
 from extender_service.framework.profile import Profile
-from extender_service.framework.runtime import FilteringAgain
 from extender_service.kube.types.core import ResourceList
 from extender_service.plugins.node_resources.fit import NodeResourcesFit
 from tests.support.clusters.preemption_worlds import judging, preemptor

@@ -11,6 +11,7 @@ from msgspec import structs
 from extender_service.cluster.state.node_info import NodeInfo
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.filtering import filter_nodes
 from extender_service.framework.guard import CycleError, OutOfTimeError
 from extender_service.framework.interface import (
     Filter,
@@ -22,10 +23,9 @@ from extender_service.framework.interface import (
 )
 from extender_service.framework.per_node import FilterNode
 from extender_service.framework.plugin_errors import NoTimeLeftError, PluginError
+from extender_service.framework.preemption.filtering_again import FilteringAgain
 from extender_service.framework.profile import Profile
 from extender_service.framework.runtime import (
-    FilteringAgain,
-    filter_nodes,
     run_post_filter,
     run_pre_enqueue,
     run_pre_filter,
