@@ -29,11 +29,6 @@ class Change(enum.Flag):
     CSI_STORAGE_CAPACITY = enum.auto()
     VOLUME_ATTACHMENT = enum.auto()
 
-    NODE = NODE_ADDED | NODE_UPDATED
-    POD = POD_ADDED | POD_REMOVED
-    STORAGE = VOLUME | CLAIM | STORAGE_CLASS | CSI_NODE | CSI_DRIVER | CSI_STORAGE_CAPACITY | VOLUME_ATTACHMENT
-    ANY = NODE | NODE_REMOVED | POD | NOMINATION_ENDED | STORAGE
-
 
 ObjectChange = tuple[Change, Key]
 """One kind of change of one object."""
