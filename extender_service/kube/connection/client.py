@@ -31,7 +31,7 @@ from extender_service.kube.credentials.identity import Identity
 from extender_service.kube.credentials.lookup import Credentials
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 # A TCP and TLS handshake that takes longer will not succeed.
 _CONNECT_SECONDS = 5.0
@@ -310,7 +310,7 @@ class KubeClient:
                 if not error.asks_to_retry or not retries_left:
                     raise
                 seconds = error.retry_after_seconds or 0.0
-                logger.debug("%s %s: %s; next try in %g s", method, path, error, seconds)
+                log.debug("%s %s: %s; next try in %g s", method, path, error, seconds)
             await self._sleep(seconds)  # which holds neither a turn nor a connection
         raise AssertionError("the last try returned or raised")
 
@@ -350,7 +350,7 @@ class KubeClient:
             level = logging.INFO
         # client-go's words, as users look for them.
         text = "Waited for %.3gs due to client-side throttling, not priority and fairness, request: %s:%s"
-        logger.log(level, text, seconds, method, self._credentials.server + path)
+        log.log(level, text, seconds, method, self._credentials.server + path)
 
     async def _ask(self, request: _Request) -> bytes:
         """Send a request and return the body of the answer; raises ApiError unless it is a success."""

@@ -16,7 +16,7 @@ from extender_service.kube.credentials.files import REREAD_SECONDS, RETRY_SECOND
 from extender_service.kube.credentials.header_values import require_header_value
 from extender_service.kube.credentials.kubeconfig import User
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class KubeconfigUser:
             self.last = self._read_usable()
         except CredentialsError as error:
             if str(error) != self._logged:
-                logger.warning("%s; using the last identity that could be used", error)
+                log.warning("%s; using the last identity that could be used", error)
             self._logged = str(error)
             return self.last, self._now() + RETRY_SECONDS
         self._logged = ""

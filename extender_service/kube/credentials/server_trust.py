@@ -9,7 +9,7 @@ from extender_service.kube.credentials.client_tls import ServerTrust, client_con
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.files import REREAD_SECONDS, RETRY_SECONDS, read_file
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 class CurrentTrust:
@@ -48,7 +48,7 @@ class CurrentTrust:
             newest = self._newest()
         except CredentialsError as error:
             if str(error) != self._logged:
-                logger.warning("%s; using the last authorities that could be used", error)
+                log.warning("%s; using the last authorities that could be used", error)
             self._logged = str(error)
             self._read_again_at = self._read_at + RETRY_SECONDS
             return
@@ -56,7 +56,7 @@ class CurrentTrust:
         self._read_again_at = self._read_at + REREAD_SECONDS
         if newest is not self._trust:
             self._trust = newest
-            logger.info("%s: certificate-authority %s has changed", newest.origin, self._path)
+            log.info("%s: certificate-authority %s has changed", newest.origin, self._path)
 
     def _newest(self) -> ServerTrust:
         what = f"{self._trust.origin}: certificate-authority"

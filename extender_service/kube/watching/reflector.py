@@ -51,7 +51,7 @@ from extender_service.kube.watching.interruption import Interruption
 from extender_service.kube.watching.watch_state import ServerWatches, WatchState
 from extender_service.seams import RANDOM
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 _T_contra = TypeVar("_T_contra", contravariant=True)
 
@@ -223,7 +223,7 @@ class Reflector(Generic[T]):
         self._synced.set()
         self._tried.set()
         seconds = self._listed_at - started
-        logger.info("%s: listed %d at version %s in %.1f s", self.resource.plural, len(listed), version, seconds)
+        log.info("%s: listed %d at version %s in %.1f s", self.resource.plural, len(listed), version, seconds)
 
     async def _watch(self) -> None:
         """Follow the changes until the watch ends."""
@@ -244,7 +244,7 @@ class Reflector(Generic[T]):
             self._watch_opened_at = opened_at
             self._silences = 0
             if self.state.last_error is not None:
-                logger.info("%s: watching again after %.1f s", self.resource.plural, opened_at - self.state.heard_at)
+                log.info("%s: watching again after %.1f s", self.resource.plural, opened_at - self.state.heard_at)
             self.state.watch, self.state.opened_at, self.state.last_error = events, opened_at, None
             try:
                 async with Interruption() as self._interruption:
@@ -357,7 +357,7 @@ class Reflector(Generic[T]):
             level = logging.INFO if isinstance(failure, DoubtError) else logging.WARNING
             level = logging.DEBUG if text == self.state.last_error else level
             step = "list" if self._must_list else "watch"
-            logger.log(level, "%s: %s; next %s in %.1f s", self.resource.plural, text, step, delay)
+            log.log(level, "%s: %s; next %s in %.1f s", self.resource.plural, text, step, delay)
             self.state.last_error = text
             self._tried.set()
         await self._wait(delay, failure)
