@@ -108,7 +108,7 @@ def cached(
 
 
 class _Generations(dict[H, V]):
-    """Entries in two generations: one that is not used while half of the entries are added is dropped.
+    """Entries in two generations, which approximates LRU: those not used while half of the entries are added are gone.
 
     So a look-up of an entry that is kept costs no more than in the dict that the younger generation is.
     """
@@ -174,7 +174,7 @@ class _Results(_Generations[Any, Any]):
 
 
 class LruCache(_Generations[H, V]):
-    """Values by key; `cache[key]` is `nothing` for one that is not kept, which is None.
+    """Values by key, approximately LRU (_Generations); `cache[key]` is `nothing` (None) for a key that is not kept.
 
     A value that is not used while half of the entries are added, or half of the bytes, is dropped. A value that takes
     more than a quarter of `most_bytes` alone is not kept. `caches` does not list one without a `name`: it is a part of

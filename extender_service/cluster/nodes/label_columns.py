@@ -61,8 +61,8 @@ class LabelColumn:
 class LabelColumns:
     """The labels of all rows, and columns of them by label key, made when a key is first asked for and kept current.
 
-    At most `limit` are kept, the least recently asked for goes first: a pod may name any key. A key that no row has
-    costs no look at the rows, and all such keys share one column: a pod may name thousands.
+    At most `limit` are kept, as a pod may name any key: those not asked for while half of them are added are dropped. A
+    key that no row has costs no look at the rows, and all such keys share one column: a pod may name thousands.
     """
 
     def __init__(self, limit: int = 256) -> None:

@@ -83,8 +83,8 @@ class LabelSets:
 
     A label key is indexed when a selector first asks for it, and kept current from then on. With that, a new selector
     costs in proportion to the sets that it matches, even where every pod has labels of its own. At most `limit` keys
-    are kept; the least recently used is dropped first. A key that no pod has costs no look at the sets: a selector may
-    name thousands.
+    are kept; those that are not asked for while half of them are added are dropped. A key that no pod has costs no look
+    at the sets: a selector may name thousands.
     """
 
     def __init__(self, limit: int = 256) -> None:

@@ -52,8 +52,8 @@ class Memo(LruCache[Hashable, tuple[object, Any, int]]):
 
     A version is a count of changes, a tuple of counts, or a map, which are compared by value; or the very object that
     the result was computed from, such as a label column, a tuple of these, or an array of scores, which is compared by
-    identity. What a version holds is not counted. Since results that hold no longer are replaced, and the least
-    recently used go first, it never has to be emptied.
+    identity. What a version holds is not counted. Since results that hold no longer are replaced, and those that are
+    not used for a while are dropped (LruCache), it never has to be emptied.
 
     Beyond a few, the result for some arguments is kept from the second time on that it is asked for: what depends on
     the labels or the requests of one pod is often never asked for again.
