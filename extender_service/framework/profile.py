@@ -100,7 +100,7 @@ class Profile:
         )
 
     @cached_property
-    def filter_by_room(self) -> frozenset[str]:
+    def filter_by_needs(self) -> frozenset[str]:
         """The names of the plugins that may say what a node needs to have left instead of running Filter."""
         return frozenset(plugin.name for plugin in self.filter if _goes_with_filter(plugin, "needs"))
 

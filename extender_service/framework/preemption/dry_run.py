@@ -110,10 +110,10 @@ def _must_go(
     changes matters for host ports. One pass puts back the k-th potential victim of every node, and removes it again if
     the pod does not fit then.
     """
-    room, judge = None, filter_again
-    if isinstance(filter_again, FilteringAgain):
-        room, judge = filter_again.room_on(world), filter_again.on_passing
-    put_back = _Judged(world, judge).put_back if room is None else room.put_back
+    free, judge = None, filter_again
+    if isinstance(filter_again, FilteringAgain):  # a plugin may pass a function of its own, which only judges
+        free, judge = filter_again.free_resources_on(world), filter_again.on_passing
+    put_back = _Judged(world, judge).put_back if free is None else free.put_back
     returning, numbers, ends = potential.by_turn(nodes)
     slots = potential.slots[returning]
     stays = np.zeros(len(returning), np.bool_)
@@ -121,8 +121,8 @@ def _must_go(
     for end in ends:
         stays[begin:end] = put_back(numbers[begin:end], slots[begin:end])
         begin = end
-    if room is not None and isinstance(filter_again, FilteringAgain):
-        filter_again.count(room)
+    if free is not None:
+        free.count_evaluations()
     must_go = np.ones(len(potential.slots), np.bool_)
     must_go[returning[stays]] = False
     return must_go

@@ -1,6 +1,7 @@
 """Filter on nodes with other pods than the cluster's: what preemption tries."""
 
 from collections import Counter
+from functools import partial
 
 import numpy as np
 
@@ -10,8 +11,8 @@ from extender_service.framework.answer_checks import wrong_needs
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.filtering import UNRESTRICTED, Again, filter_nodes, nominated_as_changes
 from extender_service.framework.guard import guarded, require_answer, require_time, running
+from extender_service.framework.preemption.free_resources import FreeResources
 from extender_service.framework.profile import Profile
-from extender_service.framework.room import Room
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.types.core import Pod
 
@@ -40,12 +41,12 @@ class FilteringAgain:
         """Return the verdicts on nodes that passed with other pods, by the plugins that depend on pods."""
         return self._judged(nodes, Again(self._evaluations, self._profile.filter_regardless_of_pods))
 
-    def room_on(self, nodes: NodeView) -> Room | None:
-        """Return the room on nodes that pass, if Filter depends on nothing else of the pods that there are."""
+    def free_resources_on(self, nodes: NodeView) -> FreeResources | None:
+        """Return what is free on nodes that pass, if Filter depends on nothing else of the pods that there are."""
         profile, state = self._profile, self._state
         known = profile.filter_regardless_of_pods | state.skipped_filters
         dependent = [plugin for plugin in profile.filter if plugin.name not in known]
-        if len(dependent) != 1 or dependent[0].name not in profile.filter_by_room:
+        if len(dependent) != 1 or dependent[0].name not in profile.filter_by_needs:
             return None
         [plugin] = dependent
         needs = guarded(plugin, "Filter", plugin.needs, state, nodes)
@@ -54,16 +55,22 @@ class FilteringAgain:
         require_answer(plugin, "Filter", wrong_needs(needs))
         doing = running(plugin, "Filter")
         joining = nominated_as_changes(nodes, self._nominated)
-        return Room(plugin.name, nodes, needs, joining, lambda: require_time(state.clock, state.deadline, doing))
+        return FreeResources(
+            nodes,
+            needs,
+            joining,
+            require_time=lambda: require_time(state.clock, state.deadline, doing),
+            count=partial(self._count, plugin.name),
+        )
 
-    def count(self, room: Room) -> None:
-        """Count the evaluations that were made in `room` instead of by plugins."""
-        evaluations = room.looked_at
+    def _count(self, by_needs: str, judged: int, passed: int) -> None:
+        """Count the evaluations of nodes that were judged by the needs of a plugin instead of by running plugins."""
+        evaluations = judged
         for plugin in self._profile.filter:
             if plugin.name not in self._state.skipped_filters:
                 self._evaluations[plugin.name] += evaluations
-            if plugin.name == room.plugin:
-                evaluations = room.passed
+            if plugin.name == by_needs:
+                evaluations = passed
 
     def _judged(self, nodes: NodeView, again: Again) -> Verdicts:
         everywhere = np.ones(len(nodes), np.bool_)

@@ -554,7 +554,7 @@ class Compares(Filter):
 def test_needs_of_the_wrong_kind_are_told_with_the_name_of_the_filter(needed: object, says: str) -> None:
     again = FilteringAgain(filtering(Compares(needed)), CycleState(POD), POD, ())
     with pytest.raises(CycleError) as raised:
-        again.room_on(stub_cluster("a").view(None))
+        again.free_resources_on(stub_cluster("a").view(None))
     assert str(raised.value) == f'running "Compares" filter plugin: it returned {says}'
 
 

@@ -1,4 +1,4 @@
-"""Where Filter looks only at the room on nodes, preemption finds the same by the room as by running Filter."""
+"""Where Filter looks only at free resources, preemption finds the same by comparing these as by running Filter."""
 
 from collections.abc import Mapping
 from random import Random
@@ -62,15 +62,15 @@ def evaluations(again: FilterAgain) -> Mapping[str, int]:
 @pytest.mark.parametrize("seed", range(60))
 def test_the_same_victims_and_evaluations_as_by_running_filter(seed: int) -> None:
     cluster = random_cluster(Random(seed))
-    by_room, by_filter = judging(cluster, preemptor(cpu=2)), judging(cluster, preemptor(cpu=2))
-    found = tried(cluster, by_room)
+    by_needs, by_filter = judging(cluster, preemptor(cpu=2)), judging(cluster, preemptor(cpu=2))
+    found = tried(cluster, by_needs)
     expected = tried(cluster, lambda nodes: by_filter(nodes))
     assert [*found.candidates] == [*expected.candidates]
     assert found.failed == expected.failed
-    assert evaluations(by_room) == evaluations(by_filter)
+    assert evaluations(by_needs) == evaluations(by_filter)
 
 
-def test_plugins_run_once_where_only_room_matters(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plugins_run_once_where_only_free_resources_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = random_cluster(Random(1))
     runs = []
     run = NodeResourcesFit.filter
@@ -85,7 +85,7 @@ def test_plugins_run_once_where_only_room_matters(monkeypatch: pytest.MonkeyPatc
 
 
 class FitOfAUser(NodeResourcesFit):
-    """Looks at more than room."""
+    """Looks at more than free resources."""
 
     filter = NodeResourcesFit.filter
 
@@ -98,4 +98,4 @@ class NeedsOfAUser(FitOfAUser):
 @pytest.mark.parametrize(("kind", "expected"), [(NodeResourcesFit, True), (FitOfAUser, False), (NeedsOfAUser, True)])
 def test_a_filter_of_its_own_is_asked_again(kind: type[NodeResourcesFit], *, expected: bool) -> None:
     profile = Profile("default-scheduler", {"filter": [(object.__new__(kind), 0)]})
-    assert bool(profile.filter_by_room) == expected
+    assert bool(profile.filter_by_needs) == expected
