@@ -16,7 +16,7 @@ FIRST_SCALAR = 6
 # In place of the dimension of a resource that no node offers.
 UNOFFERED = -1
 
-_LEAST_ROOM = 8
+_LEAST_CAPACITY = 8
 
 FIXED = {CPU: CPU_MILLI, MEMORY: MEMORY_BYTES, EPHEMERAL_STORAGE: EPHEMERAL_STORAGE_BYTES, PODS: POD_COUNT}
 _FIXED_NAMES = (
@@ -50,9 +50,9 @@ class Dimensions:
         return FIRST_SCALAR + self.scalars.size
 
     @property
-    def room(self) -> int:
+    def capacity(self) -> int:
         """How many rows to give to a matrix: to add some takes a copy of all, so that is to be done seldom."""
-        return max(_LEAST_ROOM, 1 << (self.size - 1).bit_length())
+        return max(_LEAST_CAPACITY, 1 << (self.size - 1).bit_length())
 
     def names(self) -> list[str]:
         """What each dimension counts, with its unit where it has one; empty for an unused one."""

@@ -21,7 +21,7 @@ class NodeMemory:
     def __init__(self, table: NodeTable) -> None:
         self.table = table
         self.by_facts = RowColumns(None, table.fact_changes)
-        self.by_room = RowColumns(None, table.room_changes, table.room_of)
+        self.by_room = RowColumns(None, table.amount_changes, table.amounts_key)
         self._memo = RowMemo(None, 0)
         self._memo_at = -1
         listed(self)

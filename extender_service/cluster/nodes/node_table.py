@@ -39,7 +39,7 @@ class NodeTable:
     - `label_columns`, through `label_column`
     - `images`; `objects` are the nodes without theirs
 
-    `fact_changes` logs the rows that are new or whose node changed, `room_changes` also those where what pods take did.
+    `fact_changes` logs the rows that are new or whose node changed, `amount_changes` also those whose requests did.
     """
 
     def __init__(self, dimensions: Dimensions | None = None) -> None:
@@ -52,9 +52,9 @@ class NodeTable:
         self.objects: list[Node | None] = []
         self.exists = np.zeros(_FIRST_CAPACITY, np.bool_)
         self.unschedulable = np.zeros(_FIRST_CAPACITY, np.bool_)
-        self.allocatable = np.zeros((self.dimensions.room, _FIRST_CAPACITY), np.int64)
-        self.requested = np.zeros((self.dimensions.room, _FIRST_CAPACITY), np.int64)
-        self.left = np.zeros((self.dimensions.room, _FIRST_CAPACITY), np.int64)
+        self.allocatable = np.zeros((self.dimensions.capacity, _FIRST_CAPACITY), np.int64)
+        self.requested = np.zeros((self.dimensions.capacity, _FIRST_CAPACITY), np.int64)
+        self.left = np.zeros((self.dimensions.capacity, _FIRST_CAPACITY), np.int64)
         self.taint_sets: Interner[tuple[Taint, ...]] = Interner()
         self.port_sets: Interner[frozenset[HostPort]] = Interner()
         self.volume_supports: Interner[VolumeSupport] = Interner()
@@ -66,7 +66,7 @@ class NodeTable:
         self.volume_support = np.full(_FIRST_CAPACITY, self._no_support, np.intp)
         self.images = Images()
         self.fact_changes: ChangeLog[int] = ChangeLog()
-        self.room_changes: ChangeLog[int] = ChangeLog()
+        self.amount_changes: ChangeLog[int] = ChangeLog()
         self._csi_nodes: dict[str, CSINode] = {}
         # How often each row is held.
         self._held: Counter[int] = Counter()
@@ -204,9 +204,9 @@ class NodeTable:
         self.requested[dimension] = by_row
         self.left[dimension] = self.allocatable[dimension] - by_row
         for row in rows:
-            self.room_changes.append(row)
+            self.amount_changes.append(row)
 
-    def room_of(self, row: int) -> bytes:
+    def amounts_key(self, row: int) -> bytes:
         """Return the same for two rows with nodes that offer the same, of which the pods take the same."""
         return self.dimensions.reused + self.allocatable[:, row].tobytes() + self.requested[:, row].tobytes()
 
@@ -279,11 +279,11 @@ class NodeTable:
         requested, left = self.requested[:count, row], self.left[:count, row]
         requested += amounts
         left -= amounts
-        self.room_changes.append(row)
+        self.amount_changes.append(row)
 
     def _log_change(self, row: int) -> None:
         self.fact_changes.append(row)
-        self.room_changes.append(row)
+        self.amount_changes.append(row)
 
     def _set_volume_support(self, row: int) -> None:
         node = self.objects[row]
@@ -321,7 +321,7 @@ class NodeTable:
         self.label_columns.grow(capacity)
 
     def _widen(self) -> None:
-        more = self.dimensions.room - len(self.allocatable)
+        more = self.dimensions.capacity - len(self.allocatable)
         self.allocatable = np.pad(self.allocatable, ((0, more), (0, 0)))
         self.requested = np.pad(self.requested, ((0, more), (0, 0)))
         self.left = np.pad(self.left, ((0, more), (0, 0)))

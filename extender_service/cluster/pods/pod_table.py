@@ -62,7 +62,7 @@ class PodTable:
         self.facts: list[PodFacts | None] = []
         self.row = np.full(_FIRST_CAPACITY, NO_ROW, np.intp)
         self.requests = np.zeros(_FIRST_CAPACITY, np.intp)
-        self.amounts = np.zeros((_FIRST_CAPACITY, dimensions.room), np.int64)
+        self.amounts = np.zeros((_FIRST_CAPACITY, dimensions.capacity), np.int64)
         self.request_sets: Interner[PodRequests] = Interner()
         # By resource that no node offers: the numbers of the requests that ask for it, and how much.
         self._unoffered: dict[str, dict[int, int]] = {}
@@ -189,7 +189,7 @@ class PodTable:
     def give_dimension(self, resource: str, dimension: int) -> None:
         """Keep under a new dimension what pods request of a resource, which a node offers now."""
         if self.dimensions.size > self.amounts.shape[1]:
-            self.amounts = np.pad(self.amounts, ((0, 0), (0, self.dimensions.room - self.amounts.shape[1])))
+            self.amounts = np.pad(self.amounts, ((0, 0), (0, self.dimensions.capacity - self.amounts.shape[1])))
         for number, amount in self._unoffered.pop(resource, {}).items():
             self.amounts[number, dimension] = amount
 

@@ -118,7 +118,7 @@ class Cluster:
         """A value that differs after each change that a decision may depend on, except nominations: of nodes, of pods
         that count on a node, of volumes, of the objects that show which pods belong together."""
         nodes = self.nodes
-        return (nodes.room_changes.count, nodes.membership, self.storage.change_count, self.workloads.change_count)
+        return (nodes.amount_changes.count, nodes.membership, self.storage.change_count, self.workloads.change_count)
 
     def node_names(self) -> list[str]:
         """Names of the nodes that exist, in row order."""

@@ -29,14 +29,14 @@ def test_dimensions_of_vanished_resources_are_reused() -> None:
     assert dimensions.size == FIRST_SCALAR + 1
 
 
-def test_room_for_dimensions_grows_seldom_and_is_never_twice_as_much_as_is_needed() -> None:
+def test_the_capacity_for_dimensions_grows_seldom_and_is_never_twice_as_much_as_is_needed() -> None:
     dimensions = Dimensions()
-    rooms = [dimensions.room]
+    capacities = [dimensions.capacity]
     for number in range(1000):
         dimensions.hold(f"example.com/device-{number}")
-        assert dimensions.size <= dimensions.room < 2 * dimensions.size
-        rooms.append(dimensions.room)
-    assert len(set(rooms)) == 8
+        assert dimensions.size <= dimensions.capacity < 2 * dimensions.size
+        capacities.append(dimensions.capacity)
+    assert len(set(capacities)) == 8
 
 
 def test_a_copy_changes_on_its_own() -> None:

@@ -265,7 +265,7 @@ def test_each_resource_takes_one_line_of_the_columns() -> None:
     table = NodeTable()
     for number in range(5):
         table.apply(make_node(str(number), {f"example.com/device-{number}": "1"}))
-    assert table.allocatable.shape == table.requested.shape == (table.dimensions.room, table.capacity)
+    assert table.allocatable.shape == table.requested.shape == (table.dimensions.capacity, table.capacity)
     assert table.dimensions.size == FIRST_SCALAR + 5
 
 

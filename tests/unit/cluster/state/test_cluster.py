@@ -264,9 +264,9 @@ class TestPlacements:
         undo = Undo(lambda: undone.append("web"))
         cluster.placements.place(WEB, "uid-of-web", "a", undo).assumed = assumed
         slot = cluster.slot_on("uid-of-web", "a")
-        before = (cluster.nodes.room_changes.count, cluster.pods.changes.count)
+        before = (cluster.nodes.amount_changes.count, cluster.pods.changes.count)
         assert cluster.events_of_pod(WEB_ON_A) == Change.POD_ADDED
-        assert (cluster.nodes.room_changes.count, cluster.pods.changes.count) == before
+        assert (cluster.nodes.amount_changes.count, cluster.pods.changes.count) == before
         assert (cluster.slot_on("uid-of-web", "a"), cluster.pod_count, len(cluster.pods)) == (slot, 1, 1)
         assert (requested(cluster, "a"), len(cluster.placements), undone) == (1000, 0, [])
         cluster.remove_pod(("default", "web"))

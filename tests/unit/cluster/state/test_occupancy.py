@@ -65,12 +65,12 @@ def test_what_pods_request_counts_from_when_a_node_offers_it() -> None:
     occupancy.apply_node(make_node("a"))
     add(occupancy, make_pod("early", "a", requests={GPU: "2"}))
     waiting = add(occupancy, make_pod("waiting", requests={GPU: "1"}))
-    changes_before = occupancy.nodes.room_changes.count
+    changes_before = occupancy.nodes.amount_changes.count
     occupancy.apply_node(make_node("b", {GPU: "8"}))
     dimension = occupancy.nodes.dimensions.find(GPU)
     row = occupancy.nodes.row_of["a"]
     assert occupancy.nodes.requested[dimension, row] == -occupancy.nodes.left[dimension, row] == 2
-    assert row in (occupancy.nodes.room_changes.since(changes_before) or ())
+    assert row in (occupancy.nodes.amount_changes.since(changes_before) or ())
     assert occupancy.pods.amounts_of(waiting)[dimension] == 1
     occupancy.remove_node("b")
     assert not occupancy.nodes.requested[dimension].any()
