@@ -78,7 +78,7 @@ class RefusedPods:
         # Whole nodes may be in no table but that of their call.
         rows = nodes.found.rows if nodes.by_name else self._cluster.nodes.rows_named(nodes.names)
         if rows is None:
-            is_asked, unknown = nodes.asked, nodes.unknown
+            is_asked, unknown = nodes.in_question, nodes.unknown
         else:
             is_asked = np.zeros(self._cluster.nodes.size, np.bool_)
             is_asked[rows[rows >= 0]] = True

@@ -48,7 +48,7 @@ class WatchLag:
         if not nominated:
             return False
         position = asked.view.position_of(nominated)
-        return position >= 0 and bool(asked.asked[position]) and self._is_room_coming(pod)
+        return position >= 0 and bool(asked.in_question[position]) and self._is_room_coming(pod)
 
     def is_room_coming(self, pod: Pod) -> bool:
         """Return whether pods have been preempted for this pod on its nominated node, and are still there."""

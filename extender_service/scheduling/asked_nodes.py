@@ -24,18 +24,18 @@ class FoundRows(msgspec.Struct):
 
     - `rows`: those that a view needs, or None for the whole table
     - `positions`: the position in that view by index of the name, -1 for a node that is not known
-    - `asked`: which positions of the view are asked about
+    - `in_question`: which positions of the view are asked about
     - `unknown`: the indexes of the names that the table does not have
     """
 
     rows: NDArray[np.intp] | None
     positions: NDArray[np.intp]
-    asked: NDArray[np.bool_]
+    in_question: NDArray[np.bool_]
     unknown: list[int]
 
 
 class AskedNodes:
-    """Nodes by name, in the caller's order, and where each is in `view`; `positions` and `asked` as in FoundRows.
+    """Nodes by name, in the caller's order, and where each is in `view`; `positions` and `in_question` as in FoundRows.
 
     `by_name`: they are the cluster's own nodes, as opposed to nodes that a caller sent whole.
     """
@@ -46,7 +46,7 @@ class AskedNodes:
         self.names = names
         self.view = view
         self.positions = found.positions
-        self.asked = found.asked
+        self.in_question = found.in_question
         self.found = found
 
     @property
@@ -68,7 +68,7 @@ class AskedNodes:
         if self.found is others.found:
             return True
         of_all = self.found.rows is None and others.found.rows is None
-        return of_all and self.by_name and others.by_name and np.array_equal(self.asked, others.asked)
+        return of_all and self.by_name and others.by_name and np.array_equal(self.in_question, others.in_question)
 
     def index_of(self, position: int) -> int:
         """Return the index among the names of the node at a position."""
@@ -84,12 +84,12 @@ class AllNodes(AskedNodes):
     def __init__(self, view: NodeView, asked: NDArray[np.bool_] | None = None) -> None:
         self.view = view
         self.are_all = asked is None
-        self.asked = view.exists if asked is None else view.exists & asked
+        self.in_question = view.exists if asked is None else view.exists & asked
 
     @cached_property
     def found(self) -> FoundRows:  # type: ignore[override]  # an attribute there
         """The positions of the nodes, without names."""
-        return FoundRows(None, np.flatnonzero(self.asked), self.asked, [])
+        return FoundRows(None, np.flatnonzero(self.in_question), self.in_question, [])
 
     @cached_property
     def positions(self) -> NDArray[np.intp]:  # type: ignore[override]

@@ -118,7 +118,9 @@ def decide(
     found = run_pre_filter(profile, state, pod, asks_all=question.chosen_elsewhere)
     if question.is_nominated and found.rejection is None:
         found = PreFilterOutcome(None, None, [])
-    verdicts = run_filter(profile, state, pod, nodes, question.nodes.asked, found, nominated, question.sample_nodes)
+    verdicts = run_filter(
+        profile, state, pod, nodes, question.nodes.in_question, found, nominated, question.sample_nodes
+    )
     feasible = verdicts.passing.nonzero()[0]
     if not question.must_score or len(feasible) < 2 or not profile.score:
         return Decision(profile, question, state, found, verdicts, feasible)
@@ -141,7 +143,7 @@ def narrowed(decision: Decision, feasible: NDArray[np.intp], *, must_score: bool
 
 def refuse(profile: Profile, question: Question, status: Status) -> Decision:
     """Return a decision that rejects all asked nodes with a status, without running plugins."""
-    verdicts = Verdicts(question.nodes.view, question.nodes.asked)
+    verdicts = Verdicts(question.nodes.view, question.nodes.in_question)
     verdicts.reject("", Rejections.where(np.ones(len(verdicts.remaining), np.bool_), status))
     state = CycleState(question.pod, deadline=question.deadline)
     nothing = PreFilterOutcome(None, None, [])

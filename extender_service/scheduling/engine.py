@@ -115,7 +115,7 @@ class Engine:
         if state is None:
             state = profile.new_state(pod, question.deadline)
             run_pre_filter(profile, state, pod)
-        positions = asked.asked.nonzero()[0]
+        positions = asked.in_question.nonzero()[0]
         nodes = asked.view if len(positions) == len(asked.view) else asked.view.at(positions)
         if not len(nodes):
             return Scores([], [], np.empty((0, 0), np.int64))
@@ -148,7 +148,7 @@ class Engine:
         found = run_pre_filter(profile, state, pod)
         nominated = self._nominated(question)
         judged = nodes if agreed is None else nodes.changed(agreed)
-        verdicts = filter_nodes(profile, state, pod, judged, question.nodes.asked, found, nominated)
+        verdicts = filter_nodes(profile, state, pod, judged, question.nodes.in_question, found, nominated)
         hopeful = np.flatnonzero(verdicts.rejected_with(Code.UNSCHEDULABLE))
         again = FilteringAgain(profile, state, pod, nominated)
         tried = dry_run(self.cluster, pod, nodes.at(hopeful), again, () if agreed is None else agreed.slots)

@@ -142,7 +142,7 @@ class FilterVerb:
             return None
         asked = self._nodes.find(args)
         position = asked.view.position_of(placement.node_name)
-        if position >= 0 and asked.asked[position]:
+        if position >= 0 and asked.in_question[position]:
             return _one(asked, position, 1)
         binder.undo(uid, "the pod was asked about on other nodes")
         try:

@@ -40,5 +40,5 @@ class PrioritizeVerb:
         max_total = self._engine.profiles.of(pod).max_total
         # One more score, the 0 of unknown nodes: their position is -1.
         by_position = np.zeros(len(asked.view) + 1, np.int64)
-        by_position[asked.asked.nonzero()[0]] = self._policy.priorities(scores.totals, max_total)
+        by_position[asked.in_question.nonzero()[0]] = self._policy.priorities(scores.totals, max_total)
         return Priorities(asked.names, by_position[asked.positions])

@@ -44,7 +44,7 @@ def next_decision(run: Run, taken: TakenNode, question: Question) -> Decision | 
     if answers is None:
         return None
     in_order = _in_order(before.profile, rejections | answers.rejections)
-    verdicts = Verdicts.of_all(view, question.nodes.asked, in_order)
+    verdicts = Verdicts.of_all(view, question.nodes.in_question, in_order)
     feasible, scores = verdicts.passing.nonzero()[0], before.scores
     if len(feasible) < 2:
         return None

@@ -46,7 +46,7 @@ class PerNodeAnswers:
         Raises CycleError.
         """
         pod, view = question.pod, question.nodes.view
-        passing = question.nodes.asked.copy()
+        passing = question.nodes.in_question.copy()
         rejections: dict[str, Rejections] = {}
         for plugin in plugins.per_node_filters:
             of_plugin = rejections_of(plugin, state, pod, view)

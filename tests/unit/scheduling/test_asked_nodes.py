@@ -24,7 +24,7 @@ def test_a_list_that_came_before_is_not_looked_up_again_until_a_node_comes(looku
     assert finder.named(names).asks_the_same(finder.named(names))
     assert lookups == [names]
     cluster.apply_node(make_node("c"))
-    assert finder.named(names).asked.tolist() == [True, True, False]
+    assert finder.named(names).in_question.tolist() == [True, True, False]
     assert lookups == [names, names]
 
 

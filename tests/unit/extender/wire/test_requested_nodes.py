@@ -58,9 +58,9 @@ def test_every_name_finds_its_node(known: list[str], asked: list[str], removed: 
     assert found.unknown == [name for name in asked if name not in exists]
     for name, position in zip(asked, found.positions.tolist(), strict=True):
         assert (names[position] == name) if name in exists else (position == -1)
-    assert {names[position] for position in np.flatnonzero(found.asked)} == set(asked) & exists
-    assert list(compress(asked, found.passing(found.asked))) == [name for name in asked if name in exists]
-    for position in np.flatnonzero(found.asked).tolist():
+    assert {names[position] for position in np.flatnonzero(found.in_question)} == set(asked) & exists
+    assert list(compress(asked, found.passing(found.in_question))) == [name for name in asked if name in exists]
+    for position in np.flatnonzero(found.in_question).tolist():
         assert asked[found.index_of(position)] == names[position]
 
 
