@@ -123,7 +123,7 @@ class Binder:
         if is_placed:
             self._bound.append((asyncio.get_running_loop().time() + self._confirm_seconds, placement.uid))
             if self._next_look is None:
-                self._look_again()
+                self._set_timer()
 
     async def _run(self, placement: Placement, reservation: Reservation) -> None:
         """Run Permit, PreBind and Bind. Raises BindError, unless the pod is bound to its node nevertheless."""
@@ -292,7 +292,7 @@ class Binder:
         if self._cluster.placements.get(placement.uid) is placement:
             self._cluster.drop_placement(placement.uid)
 
-    def _look_again(self) -> None:
+    def _set_timer(self) -> None:
         self._next_look = asyncio.get_running_loop().call_at(self._bound[0][0], self._look)
 
     def _look(self) -> None:
@@ -305,7 +305,7 @@ class Binder:
             if placement is not None and placement.assumed:
                 self._confirm(placement, 0.0)
         if self._bound:
-            self._look_again()
+            self._set_timer()
 
     def _confirm(self, placement: Placement, seconds: float) -> None:
         if self._cluster.placements.get(placement.uid) is placement and placement not in self._confirming:

@@ -117,7 +117,7 @@ class ConnectionPool:
         """Wait for a connection that is given back or may be opened, in turn."""
         waiting: asyncio.Future[_Connection] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
-        self._look_again()
+        self._set_timer()
         try:
             return await waiting
         except asyncio.CancelledError:
@@ -154,7 +154,7 @@ class ConnectionPool:
         newest = islice(reversed(self._lent.values()), _ENOUGH - 1, None)
         return now > next(newest) + _HANGS_SECONDS or now > self._answered_at + _LATELY_SECONDS
 
-    def _look_again(self) -> None:
+    def _set_timer(self) -> None:
         """Let requests that wait open connections as soon as others hang."""
         if self._next_look is None:
             self._next_look = asyncio.get_running_loop().call_later(_LATELY_SECONDS, self._look)
@@ -164,7 +164,7 @@ class ConnectionPool:
         while self._may_open() and (waiting := self._next_waiting()) is not None:
             waiting.set_result(self._open())
         if self._waiting:
-            self._look_again()
+            self._set_timer()
 
     def _has_opened(self, connection: "_Connection") -> None:
         """Let another connection be opened in place of this one, if it counted among those."""
