@@ -132,7 +132,7 @@ class Scheduler:
                 task.cancel()
 
     @property
-    def under_way(self) -> int:
+    def unfinished_count(self) -> int:
         """How many bindings, preemptions and writes have not ended, in the background of the loop."""
         return len(self._bindings) + len(self._background) + len(self._reports) + len(self._writes)
 
@@ -247,7 +247,7 @@ class Scheduler:
     def _bind(self, info: QueuedPodInfo, placement: Placement) -> None:
         """Bind a pod in the background, in one task: a second one around it takes longer than most of a binding."""
         binder, binding = self._engine.binder, self._engine.bind(placement)
-        if binder.under_way(placement.uid) is None:
+        if binder.binding_of(placement.uid) is None:
             task = binder.start(placement.uid, placement.node_name, binding).task
         else:
             task = asyncio.create_task(binding)  # fails, as the pod is being bound

@@ -82,7 +82,7 @@ class Binder:
     def __len__(self) -> int:
         return len(self._under_way)
 
-    def under_way(self, uid: str) -> UnderWay | None:
+    def binding_of(self, uid: str) -> UnderWay | None:
         """Return the binding of a pod that is under way, None if there is none. The pod need not be assumed yet."""
         return self._under_way.get(uid)
 

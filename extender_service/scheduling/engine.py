@@ -236,7 +236,7 @@ class Engine:
             placement.reservation.finish()
         if self.cluster.placements.get(placement.uid) is not placement:
             return
-        if self.binder.under_way(placement.uid) is not None:
+        if self.binder.binding_of(placement.uid) is not None:
             self.binder.undo(placement.uid, why)
         elif placement.reservation is None or not placement.reservation.has_reached_bind:
             self.cluster.drop_placement(placement.uid)

@@ -157,7 +157,7 @@ class Evictions:
         waiting = profile.waiting_pods.get(victim.uid)
         if waiting is not None:
             await waiting.ended.wait()
-        under_way = self._engine.binder.under_way(victim.uid)
+        under_way = self._engine.binder.binding_of(victim.uid)
         if under_way is not None:
             await asyncio.wait([under_way.task])
 

@@ -251,7 +251,7 @@ class Simulation:
             if self._running.done():
                 self._running.result()
                 return
-            if self._queue.is_waited_for and self._scheduler.under_way == len(list(self._waiting())):
+            if self._queue.is_waited_for and self._scheduler.unfinished_count == len(list(self._waiting())):
                 return
 
     def _waiting(self) -> Iterator[WaitingPod]:

@@ -194,7 +194,7 @@ class Program:
 
     async def _settle(self) -> None:
         """Let the scheduler work until all is written."""
-        while self._queue.pending_counts()["active"] or self._scheduler.under_way:
+        while self._queue.pending_counts()["active"] or self._scheduler.unfinished_count:
             await asyncio.sleep(0)
         await self._events.drain(60.0)
 

@@ -38,7 +38,7 @@ class BindVerb:
         """Bind a pod, or join its binding that is under way. Raises BindError, or CycleError."""
         self._trust.require_lead()
         uid = args.pod_uid
-        under_way = self._binder.under_way(uid)
+        under_way = self._binder.binding_of(uid)
         if under_way is not None and under_way.node_name != args.node:
             raise BindError(f"pod {_name(args)} is being bound to {under_way.node_name}")
         if under_way is None:

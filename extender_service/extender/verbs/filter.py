@@ -137,7 +137,7 @@ class FilterVerb:
         binder = self._engine.binder
         placement = self._cluster.placements.get(uid)
         if placement is None or not placement.assumed:
-            if (under_way := binder.under_way(uid)) is not None:
+            if (under_way := binder.binding_of(uid)) is not None:
                 raise CycleError(f"pod {pod_name(pod)} is being bound to {under_way.node_name}")
             return None
         asked = self._nodes.find(args)
@@ -149,7 +149,7 @@ class FilterVerb:
             async with asyncio.timeout(min(_SETTLE_SECONDS, deadline - self._clock())):
                 bound_to = await binder.settle(uid)
         except TimeoutError as error:
-            doing = "is being bound" if binder.under_way(uid) is not None else "may be bound already"
+            doing = "is being bound" if binder.binding_of(uid) is not None else "may be bound already"
             raise CycleError(f"pod {pod_name(pod)} {doing} to {placement.node_name}") from error
         if bound_to is not None:
             raise CycleError(f"pod {pod_name(pod)} is already bound to {bound_to}")
@@ -158,7 +158,7 @@ class FilterVerb:
 
     def _require_last_call(self, uid: str, pod: Pod) -> None:
         """Raise CycleError if another call about the pod arrived while this one waited: the later call counts."""
-        if self._cluster.placements.get(uid) is not None or self._engine.binder.under_way(uid) is not None:
+        if self._cluster.placements.get(uid) is not None or self._engine.binder.binding_of(uid) is not None:
             raise CycleError(f"pod {pod_name(pod)} was asked about again in the meantime")
 
     async def _decide(self, pod: Pod, args: ExtenderArgs, deadline: float) -> tuple[Decision, bool]:

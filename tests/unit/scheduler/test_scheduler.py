@@ -666,7 +666,7 @@ async def test_pods_that_time_out_at_once_look_at_what_they_missed_in_turns() ->
         world.queue.move_all_to_active_or_backoff(NODE_ADD, None, f"n{number}")
     for waiting in world.handle.waiting_pods:
         waiting.time_out()
-    while world.scheduler.under_way:
+    while world.scheduler.unfinished_count:
         plugin.asked.append(0)
         await asyncio.sleep(0)
     assert world.where() == {"unschedulable": pods}
@@ -744,7 +744,7 @@ async def test_what_is_under_way_at_the_end_of_the_process_ends_without_a_word(
     events = len(world.events)
     await world.scheduler.abandon()
     assert asyncio.all_tasks() == {asyncio.current_task()}
-    assert (world.scheduler.under_way, len(world.events), world.api.written) == (0, events, [])
+    assert (world.scheduler.unfinished_count, len(world.events), world.api.written) == (0, events, [])
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 

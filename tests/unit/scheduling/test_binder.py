@@ -26,14 +26,14 @@ def test_a_binding_may_be_a_part_of_a_longer_way() -> None:
 
     async def way(placement: Placement) -> None:
         await binder.bind(placement)
-        assert binder.under_way(UID) is not None
+        assert binder.binding_of(UID) is not None
 
     async def bind() -> None:
         under_way = binder.start(UID, "a", way(world.engine.place(WEB, "a")))
-        assert binder.under_way(UID) is under_way
+        assert binder.binding_of(UID) is under_way
         assert under_way.node_name == "a"
         await under_way.task
-        assert binder.under_way(UID) is None
+        assert binder.binding_of(UID) is None
 
     asyncio.run(bind())
     assert [bound[1:] for bound in world.api.bound] == [("web", UID, "a")]

@@ -418,7 +418,7 @@ def test_a_binding_goes_on_when_its_caller_is_cancelled() -> None:
         binding.cancel()
         with pytest.raises(asyncio.CancelledError):
             await binding
-        under_way = world.engine.binder.under_way(pod_uid(pod))
+        under_way = world.engine.binder.binding_of(pod_uid(pod))
         assert under_way is not None
         world.steps.pre_binding.go_on.set()
         await under_way.task

@@ -40,7 +40,7 @@ _OUT_OF_REACH: Final[Mapping[str, str]] = {
     r"if (len\(starts\) > _MOST_REASONS|counted < total):": "a hundred nodes have other reasons each",
     r"before = self\.cluster\.placements\.get\(uid\)\n +if before is not None:": "programs place no pod again",
     r"if state is None:\n +state = .*\n +run_pre_filter\(": "only tests of plugins score in the state of a decision",
-    r"if self\.binder\.under_way\(placement\.uid\) is not None:": "programs undo no binding that has begun",
+    r"if self\.binder\.binding_of\(placement\.uid\) is not None:": "programs undo no binding that has begun",
     r"if run is None( or decision is None or decision\.chosen is None)?:": "the engine asks only where there is a run",
     r"if decision\.verdicts\.view\.name_at\(decision\.chosen\) !=": "programs place a pod of a run where it was chosen",
     r"except Exception as error:\n +# A bug that one pod meets": "only a defect of the product raises anything else",

@@ -94,7 +94,7 @@ def _of_scheduler(insides: SchedulerInsides, pods: int) -> Iterator[tuple[str, i
     in_flight = counts.get(POD_POPPED, 0)
     yield "pods in flight", in_flight, pods
     yield "events kept for them", sum(counts.values()) - in_flight, _EVENTS + _EVENTS_A_POD * pods
-    yield "writes under way", insides.scheduler.under_way, _TASKS + _TASKS_A_POD * pods
+    yield "writes under way", insides.scheduler.unfinished_count, _TASKS + _TASKS_A_POD * pods
     yield "nominations", len(insides.queue.nominator.node_of), pods
 
 
