@@ -111,7 +111,7 @@ class Profile:
         return tuple({plugin.name: plugin for point in points for plugin in point}.values())
 
     @property
-    def sets_aside(self) -> bool:
+    def needs_state_to_bind(self) -> bool:
         """Whether plugins act between the decision and Bind, and need the state that they stored in the decision."""
         return bool(self.reserve or self.permit or self.pre_bind)
 

@@ -40,7 +40,7 @@ POP_FROM_BACKOFF: Final = "PopFromBackoffQ"
 class WaitingQueues:
     """The pods that wait, each in one of `active`, `backing_off` and `unschedulable`.
 
-    `added` and `updated` are what brings a new pod, and an update of a pod, to a queue.
+    `added` and `updated` are the event labels for a new and an updated pod.
     """
 
     def __init__(

@@ -163,7 +163,7 @@ class Engine:
         """Reserve a node for a pod, chosen here or elsewhere. The pod counts there from now on.
 
         The `decision` must be about this pod. Without one, plugins have no state about it, which is enough unless the
-        profile `sets_aside`. An earlier placement of the pod that is not being bound ends first.
+        profile `needs_state_to_bind`. An earlier placement of the pod that is not being bound ends first.
         Raises CycleError if Reserve refuses, QuantityError for a malformed quantity: then the pod counts nowhere.
         Raises CycleError, and changes nothing, if the pod is being bound, or may be bound already.
         """

@@ -120,7 +120,7 @@ class BindVerb:
                 raise BindError(
                     f"pod {pod_name(pod)} has no place on {node_name} any more, and does not fit there: {why}"
                 )
-        if not self._engine.profiles.of(pod).sets_aside:
+        if not self._engine.profiles.of(pod).needs_state_to_bind:
             return None
         return self._engine.decide(Question(pod, nodes, chosen_elsewhere=True))
 
