@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.state.nominated_columns import Nominated
 from extender_service.framework.cycle_state import CycleState
-from extender_service.framework.filtering import PreFilterOutcome
+from extender_service.framework.filtering import UNRESTRICTED, PreFilterOutcome
 from extender_service.framework.profile import Profile
 from extender_service.framework.runtime import run_filter, run_pre_filter, run_pre_score, run_score
 from extender_service.framework.scores import Scores
@@ -117,7 +117,7 @@ def decide(
     # To bind the pod where it was chosen elsewhere, each plugin needs its state, whatever others say here.
     found = run_pre_filter(profile, state, pod, asks_all=question.chosen_elsewhere)
     if question.is_nominated and found.rejection is None:
-        found = PreFilterOutcome(None, None, [])
+        found = UNRESTRICTED
     verdicts = run_filter(
         profile, state, pod, nodes, question.nodes.in_question, found, nominated, question.sample_nodes
     )
@@ -146,7 +146,6 @@ def refuse(profile: Profile, question: Question, status: Status) -> Decision:
     verdicts = Verdicts(question.nodes.view, question.nodes.in_question)
     verdicts.reject("", Rejections.where(np.ones(len(verdicts.remaining), np.bool_), status))
     state = CycleState(question.pod, deadline=question.deadline)
-    nothing = PreFilterOutcome(None, None, [])
-    decision = Decision(profile, question, state, nothing, verdicts, np.flatnonzero(verdicts.passing))
+    decision = Decision(profile, question, state, UNRESTRICTED, verdicts, np.flatnonzero(verdicts.passing))
     decision.is_final = True
     return decision

@@ -16,7 +16,7 @@ from extender_service.config.loading import default_config, parse_config
 from extender_service.config.rules import Rules
 from extender_service.config.types import KubeSchedulerConfiguration
 from extender_service.framework.cycle_state import CycleState
-from extender_service.framework.filtering import PreFilterOutcome, filter_nodes
+from extender_service.framework.filtering import UNRESTRICTED, PreFilterOutcome, filter_nodes
 from extender_service.framework.guard import CycleError
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Filter, Score
@@ -172,7 +172,7 @@ def _judge_nominated_node(evaluation: Evaluation, state: CycleState) -> Verdicts
     if nominated_node not in evaluation.node_names:
         return None
     nodes = evaluation.cluster.view(evaluation.cluster.nodes.rows_named([nominated_node]))
-    return _judge(evaluation, state, nodes, PreFilterOutcome(None, None, []))
+    return _judge(evaluation, state, nodes, UNRESTRICTED)
 
 
 def _judge_all(evaluation: Evaluation, state: CycleState, found: PreFilterOutcome) -> Verdicts:

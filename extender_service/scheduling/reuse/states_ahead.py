@@ -12,7 +12,7 @@ from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.state.placements import Placement
 from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.framework.filtering import PreFilterOutcome, filter_nodes
+from extender_service.framework.filtering import UNRESTRICTED, filter_nodes
 from extender_service.framework.runtime import scores_of
 from extender_service.scheduling.decision import best_of
 from extender_service.scheduling.question import Question
@@ -30,7 +30,6 @@ _WORTHWHILE = 8
 # asked about by itself.
 _LONGEST_PAUSE = 64
 
-_EVERYWHERE = PreFilterOutcome(None, None, [])
 _UNCHANGED = RowChanges([], [], [])
 
 
@@ -148,7 +147,7 @@ def _ask_per_node(
     pod, profile = question.pod, run.decision.profile
     state = run.state.for_pod_alike(pod, question.deadline)
     state.skipped_filters |= run.cluster_wide_filter_names | plugins.fixed_filters
-    verdicts = filter_nodes(profile, state, pod, nodes, np.ones(len(nodes), np.bool_), _EVERYWHERE)
+    verdicts = filter_nodes(profile, state, pod, nodes, np.ones(len(nodes), np.bool_), UNRESTRICTED)
     if not skip_as_before(plugins.per_node_pre_scores, state, pod, nodes):
         return None
     scores = scores_of(plugins.per_node_scores.values(), state, pod, nodes)
