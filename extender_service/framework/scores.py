@@ -5,11 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from extender_service.cluster.structures.extremes import highest_of
 from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import MAX_NODE_SCORE, MIN_NODE_SCORE, Score
 
-# The method `max` calls a function in Python first.
-_highest = np.maximum.reduce
 # From so many nodes on, totals are added up plugin by plugin.
 _MANY_NODES = 2_000
 
@@ -61,7 +60,7 @@ def weighed(plugins: Sequence[Score], weights: Sequence[int], scores: NDArray[np
 
 def _require_range(plugins: Sequence[Score], scores: NDArray[np.int64]) -> None:
     # Read as unsigned numbers, negative scores are above the maximum.
-    if _highest(scores.view(np.uint64), axis=None, initial=0) <= MAX_NODE_SCORE:
+    if highest_of(scores.view(np.uint64), axis=None, initial=0) <= MAX_NODE_SCORE:
         return
     wrong = (scores > MAX_NODE_SCORE) | (scores < MIN_NODE_SCORE)
     node = int(wrong.any(axis=0).argmax())

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.state.nominated_columns import Nominated
+from extender_service.cluster.structures.extremes import highest_of
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.filtering import UNRESTRICTED, PreFilterOutcome
 from extender_service.framework.profile import Profile
@@ -12,9 +13,6 @@ from extender_service.framework.scores import Scores
 from extender_service.framework.status import Rejections, Status
 from extender_service.framework.verdicts import Verdicts
 from extender_service.scheduling.question import Question
-
-# The method `max` calls a function in Python first.
-_highest = np.maximum.reduce
 
 
 class Decision:
@@ -98,7 +96,7 @@ class Decision:
 
 def best_of(feasible: NDArray[np.intp], totals: NDArray[np.int64]) -> NDArray[np.intp]:
     """Return the feasible positions with the highest total, of at least one."""
-    best: NDArray[np.intp] = feasible.take((totals == _highest(totals)).nonzero()[0])
+    best: NDArray[np.intp] = feasible.take((totals == highest_of(totals)).nonzero()[0])
     return best
 
 

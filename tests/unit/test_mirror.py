@@ -10,6 +10,7 @@ HINTS = "tests/lockstep/hints"
 SCHEDULER = "scheduler/test_scheduler.py"
 WITHOUT = {
     "cluster/pods/pod_changes.py": "pods/test_pod_counts.py and test_running_terms.py: they follow it",
+    "cluster/structures/extremes.py": "plugins/shared/test_normalization.py and test_integer_division.py",
     "cluster/view/hypothetical_columns.py": "view/test_hypothetical.py",
     "cluster/nodes/node_memory.py": "view/test_node_view.py and test_caches.py",
     "framework/filtering.py": "framework/test_runtime.py",

@@ -7,14 +7,12 @@ from extender_service.cluster.pods.pod_counts import PodCounts, PodQuery
 from extender_service.cluster.pods.running_terms import RunningTerms, TermCounts
 from extender_service.cluster.selection.label_sets import LabelSet
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.cluster.structures.extremes import highest_of, lowest_of
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.interface import MAX_NODE_SCORE
 from extender_service.kube.parsing.pod_affinity import PodAffinityTerms
 from extender_service.plugins.inter_pod_affinity.terms import selected_pods
 from extender_service.plugins.shared.topology import Amounts, Numbers, all_have_label, are_few
-
-# The methods `min` and `max` call a function in Python first.
-_lowest, _highest = np.minimum.reduce, np.maximum.reduce
 
 
 class AffinityPreference:
@@ -71,7 +69,7 @@ class AffinityPreference:
             if current is column and are_few(len(weights), nodes):
                 # The same numbers for each value, in a fraction of the time where many nodes share one.
                 of_nodes = weights.take(nodes.remembered_at(column, _values, key))
-                lowest, highest = int(_lowest(of_nodes)), int(_highest(of_nodes))
+                lowest, highest = int(lowest_of(of_nodes)), int(highest_of(of_nodes))
                 by_value: Amounts = _scaled(weights, lowest, highest).take(numbers)
                 return by_value
         return points_of(scores)
@@ -79,7 +77,7 @@ class AffinityPreference:
 
 def points_of(scores: Amounts) -> Amounts:
     """Scale the scores of nodes linearly: the lowest becomes 0, the highest 100 points."""
-    return _scaled(scores, int(_lowest(scores)), int(_highest(scores)))
+    return _scaled(scores, int(lowest_of(scores)), int(highest_of(scores)))
 
 
 def _scaled(scores: Amounts, lowest: int, highest: int) -> Amounts:

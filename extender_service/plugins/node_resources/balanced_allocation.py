@@ -6,6 +6,7 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
+from extender_service.cluster.structures.extremes import highest_of, lowest_of
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
@@ -25,8 +26,6 @@ from extender_service.plugins.shared.integer_division import divide_towards_zero
 
 _WEIGHED = "PreScoreNodeResourcesBalancedAllocation"
 _LOWEST_INT64 = -(2.0**63)
-# The methods `min` and `max` call a function in Python first.
-_lowest, _highest = np.minimum.reduce, np.maximum.reduce
 
 
 class NodeResourcesBalancedAllocation(PreScore, Score):
@@ -75,7 +74,7 @@ def _evenness(nodes: NodeView, pod: WeighedPod) -> NDArray[np.int64]:
     np.subtract(1.0, scores, out=scores)
     scores *= MAX_NODE_SCORE
     # Shares of amounts that overflow may be any number below 1. Go's conversion ends at the lowest int64, too.
-    if _lowest(scores, initial=0) < _LOWEST_INT64:
+    if lowest_of(scores, initial=0) < _LOWEST_INT64:
         np.maximum(scores, _LOWEST_INT64, out=scores)
     return scores.astype(np.int64)
 
@@ -89,7 +88,7 @@ def _deviation(of_nodes: Usages) -> NDArray[np.float64]:
     counts = offered.counts
     shares = of_nodes.requested.astype(np.float64)
     shares /= offered.divisors
-    if _highest(shares, axis=None, initial=0) > 1:  # in a third of the time that the next line takes
+    if highest_of(shares, axis=None, initial=0) > 1:  # in a third of the time that the next line takes
         np.minimum(shares, 1.0, out=shares)
     if len(shares) < 2:
         return np.zeros(counts.shape[1])

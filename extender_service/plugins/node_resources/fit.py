@@ -22,6 +22,7 @@ from extender_service.cluster.amounts.requests import (
     request_shape,
     total_requests,
 )
+from extender_service.cluster.structures.extremes import lowest_of
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.rules import Rules
 from extender_service.framework.cluster_event import (
@@ -60,9 +61,6 @@ _WEIGHED = "PreScoreNodeResourcesFit"
 EXACT_SHARES = 2**46
 
 Strategy = Callable[[Usages], NDArray[np.int64]]
-
-# The method `min` calls a function in Python first.
-_lowest = np.minimum.reduce
 
 
 class NodeResourcesFit(PreFilter, Filter, PreScore, Score):
@@ -276,7 +274,7 @@ def _strategy(args: NodeResourcesFitArgs) -> Strategy:
 def least_allocated(of_nodes: Usages) -> NDArray[np.int64]:
     """Score the weighted share that stays free; a resource that would be overfull counts as full."""
     used, offered = of_nodes.requested, of_nodes.offered
-    if offered.highest <= EXACT_SHARES and _lowest(used, axis=None, initial=0) >= 0:
+    if offered.highest <= EXACT_SHARES and lowest_of(used, axis=None, initial=0) >= 0:
         return _least_allocated_in_floats(of_nodes)
     free = np.where(used > offered.amounts, 0, offered.amounts - used)
     return _weighted_mean(of_nodes, divide_towards_zero(free * MAX_NODE_SCORE, offered.amounts))
@@ -292,7 +290,7 @@ def _least_allocated_in_floats(of_nodes: Usages) -> NDArray[np.int64]:
     offered, weights = of_nodes.offered, of_nodes.weights
     shares = of_nodes.requested.astype(np.float64)
     np.subtract(offered.floats, shares, out=shares)
-    if _lowest(shares, axis=None, initial=0) < 0:  # in a third of the time that the next line takes
+    if lowest_of(shares, axis=None, initial=0) < 0:  # in a third of the time that the next line takes
         np.maximum(shares, 0.0, out=shares)
     shares *= MAX_NODE_SCORE
     shares /= offered.divisors

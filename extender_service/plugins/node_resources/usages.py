@@ -18,12 +18,10 @@ from extender_service.cluster.amounts.requests import (
     total_requests,
     whole_amount,
 )
+from extender_service.cluster.structures.extremes import highest_of
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cycle_state import CycleState
 from extender_service.kube.parsing.resource_names import is_scalar_resource
-
-# The method `max` calls a function in Python first.
-_highest = np.maximum.reduce
 
 
 class WeightedResource(msgspec.Struct, frozen=True, cache_hash=True):
@@ -58,7 +56,7 @@ class Offered(msgspec.Struct):
         amounts = allocatable if all_count else np.where(counts, allocatable, 1)
         floats = allocatable.astype(np.float64)
         divisors = floats if all_count else amounts.astype(np.float64)
-        return cls(counts, all_count, amounts, int(_highest(amounts, axis=None, initial=0)), floats, divisors)
+        return cls(counts, all_count, amounts, int(highest_of(amounts, axis=None, initial=0)), floats, divisors)
 
 
 class Usages(msgspec.Struct):

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.selection.label_sets import LabelSet, label_set
+from extender_service.cluster.structures.extremes import highest_of, lowest_of
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cluster_event import (
     ASSIGNED_POD,
@@ -57,8 +58,6 @@ _SYSTEM_DEFAULTS = (
 # By what is wrong with a node: nothing, LACKS_LABEL, IS_UNEVEN.
 _STATUSES = [None, NO_LABEL, NO_MATCH]
 
-# The methods `min` and `max` call a function in Python first.
-_lowest, _highest = np.minimum.reduce, np.maximum.reduce
 
 _REQUIRED = "PreFilterPodTopologySpread"
 _PREFERRED = "PreScorePodTopologySpread"
@@ -144,7 +143,7 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
         preferred: SpreadPreference = state.read(_PREFERRED, "error reading")
         ignored = preferred.ignored(nodes)
         counting = scores if ignored is None else scores[~ignored]
-        lowest, highest = (int(_lowest(counting)), int(_highest(counting))) if len(counting) else (0, 0)
+        lowest, highest = (int(lowest_of(counting)), int(highest_of(counting))) if len(counting) else (0, 0)
         if highest == 0:
             points = np.full(len(scores), MAX_NODE_SCORE, np.int64)
         else:

@@ -3,8 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-# The method `min` calls a function in Python first.
-_lowest = np.minimum.reduce
+from extender_service.cluster.structures.extremes import lowest_of
 
 
 def divide_towards_zero(numerators: NDArray[np.int64], denominators: NDArray[np.int64] | np.int64) -> NDArray[np.int64]:
@@ -13,11 +12,11 @@ def divide_towards_zero(numerators: NDArray[np.int64], denominators: NDArray[np.
     Amounts can be negative, because both wrap numbers beyond int64: 100 times 82 PiB is one. A single denominator must
     be above 0.
     """
-    if isinstance(denominators, np.ndarray) and _lowest(denominators, axis=None, initial=0) < 0:
+    if isinstance(denominators, np.ndarray) and lowest_of(denominators, axis=None, initial=0) < 0:
         with np.errstate(over="ignore"):  # the lowest int64 by -1
             quotients: NDArray[np.int64] = numerators // denominators
     else:
         quotients = numerators // denominators
-    if _lowest(quotients, axis=None, initial=0) < 0:
+    if lowest_of(quotients, axis=None, initial=0) < 0:
         quotients += (quotients < 0) & (quotients * denominators != numerators)
     return quotients

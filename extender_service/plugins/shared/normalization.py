@@ -3,13 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from extender_service.cluster.structures.extremes import highest_of, lowest_of
 from extender_service.framework.interface import MAX_NODE_SCORE
 from extender_service.plugins.shared.integer_division import divide_towards_zero
 
 _FEW_SCORES = 256
-
-# The methods `min` and `max` call a function in Python first.
-_lowest, _highest = np.minimum.reduce, np.maximum.reduce
 
 
 def scale_to_max(scores: NDArray[np.int64], *, reverse: bool = False) -> NDArray[np.int64]:
@@ -17,10 +15,10 @@ def scale_to_max(scores: NDArray[np.int64], *, reverse: bool = False) -> NDArray
 
     Scores should not be negative. Where one is above 0, negative ones are scaled, too, towards zero.
     """
-    highest = int(_highest(scores, initial=0))
+    highest = int(highest_of(scores, initial=0))
     if highest == 0:
         return scores + MAX_NODE_SCORE if reverse else scores
-    if _lowest(scores) < 0:  # as in NodeAffinity, whose configuration may have negative weights
+    if lowest_of(scores) < 0:  # as in NodeAffinity, whose configuration may have negative weights
         scaled = divide_towards_zero(MAX_NODE_SCORE * scores, np.int64(highest))
         return MAX_NODE_SCORE - scaled if reverse else scaled
     if highest < _FEW_SCORES:
