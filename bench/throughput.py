@@ -30,9 +30,9 @@ from bench.programs import cpu_seconds, service
 from bench.run import NEEDS_GO, Run, parser_of, run_parts
 from bench.scheduler.more_workloads import replica_sets
 from bench.workloads import NAMESPACE, PRIORITY_CLASS, Workload, churn, nodes, workloads
-from extender_service.kube.api_resources import PODS
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.lookup import load_credentials
+from extender_service.kube.resources.api_resources import PODS
 from extender_service.kube.types.core import Pod
 from tests.e2e.support.objects import Object
 from tests.e2e.support.programs.control_plane import ControlPlane

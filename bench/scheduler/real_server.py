@@ -16,9 +16,9 @@ import msgspec
 from bench.scheduler.api_servers import BoundPod, Counts, Site
 from bench.scheduler.scenes import Scene
 from bench.workloads import NAMESPACE
-from extender_service.kube.api_resources import WATCHED_PODS, Frame, Resource, T
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.lookup import load_credentials
+from extender_service.kube.resources.api_resources import WATCHED_PODS, Frame, Resource, T
 from extender_service.kube.types.core import ObjectMeta
 from tests.e2e.support.api import API, APIError
 from tests.e2e.support.objects import Object

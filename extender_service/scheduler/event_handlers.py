@@ -24,8 +24,8 @@ from extender_service.framework.cluster_event import (
 from extender_service.framework.events import NODE_ADD, NODE_DELETE, reported_events
 from extender_service.framework.profiles import Profiles
 from extender_service.framework.queueing_hints import QueueingHints
-from extender_service.kube.api_resources import Resource
 from extender_service.kube.parsing.quantities import QuantityError
+from extender_service.kube.resources.api_resources import Resource
 from extender_service.kube.types.core import Node, Pod
 from extender_service.kube.types.keys import Key, key_of
 from extender_service.kube.types.pods import pod_uid

@@ -23,8 +23,8 @@ from extender_service.framework.cluster_event import (
 )
 from extender_service.framework.events import reported_events
 from extender_service.framework.queueing_hints import QueueingHints
-from extender_service.kube.any_kind import AnyObject
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
+from extender_service.kube.resources.any_kind import AnyObject
 from extender_service.kube.types.keys import Key, key_of
 from extender_service.queue.scheduling_queue import SchedulingQueue
 from extender_service.scheduler.event_timing import UNTIMED, EventTiming, timed

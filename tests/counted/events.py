@@ -9,9 +9,9 @@ import msgspec
 from bench import synthetic
 from extender_service.cluster.sources.api_server import NodeStore, PodStore
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.kube.api_resources import NODES, WATCHED_PODS, Resource, T
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.connection.event_stream import EventStream
+from extender_service.kube.resources.api_resources import NODES, WATCHED_PODS, Resource, T
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.pods import pod_uid
 from extender_service.kube.types.watched_pods import WatchedPod

@@ -32,7 +32,7 @@ from extender_service.kube.connection.connector import Connector
 from extender_service.kube.connection.event_stream import EventStream
 from extender_service.kube.credentials.lookup import load_credentials
 from extender_service.kube.parsing.decoder import Decoder
-from extender_service.kube.pods_by_need import pods_by_need
+from extender_service.kube.resources.pods_by_need import pods_by_need
 from extender_service.kube.watching.reflector import Reflector
 from extender_service.kube.writing.event_recorder import EventRecorder
 from extender_service.observability.framework_metrics import FrameworkMetrics

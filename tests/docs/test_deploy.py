@@ -12,9 +12,9 @@ import yaml
 from extender_service.command.cli import parser
 from extender_service.config.loading import load_config
 from extender_service.config.rules import NEWEST_RULES
-from extender_service.kube import api_resources
-from extender_service.kube.api_resources import Resource
 from extender_service.kube.parsing.manifests import KINDS
+from extender_service.kube.resources import api_resources
+from extender_service.kube.resources.api_resources import Resource
 from extender_service.kube.types.policy import PodDisruptionBudget
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from extender_service.simulation import Simulation

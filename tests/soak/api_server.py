@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from extender_service.config.release import NEWEST_MINOR
-from extender_service.kube import api_resources as resources
-from extender_service.kube.api_resources import PODS, Resource
+from extender_service.kube.resources import api_resources as resources
+from extender_service.kube.resources.api_resources import PODS, Resource
 from tests.soak.churn import Churn, Event
 from tests.support.servers.http_server import Request, Response
 

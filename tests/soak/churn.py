@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from bench import synthetic
-from extender_service.kube.api_resources import NODES, PODS, Resource
+from extender_service.kube.resources.api_resources import NODES, PODS, Resource
 from extender_service.kube.types.keys import Key
 from tests.soak import visitors
 from tests.soak.visitors import Belonging, Manifest

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from extender_service.kube.api_resources import NODES, PODS
+from extender_service.kube.resources.api_resources import NODES, PODS
 from extender_service.kube.types.keys import Key
 from tests.soak import visitors
 from tests.soak.api_server import ApiServer

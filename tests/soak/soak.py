@@ -11,7 +11,7 @@ from typing import NamedTuple
 from prometheus_client.parser import text_string_to_metric_families
 
 from bench.programs import Server, resident_mib, service
-from extender_service.kube.api_resources import NODES, PODS
+from extender_service.kube.resources.api_resources import NODES, PODS
 from tests.soak import figures
 from tests.soak.api_server import ApiServer
 from tests.soak.churn import Churn

@@ -12,7 +12,7 @@ from extender_service.cluster.sources.api_server import NodeStore, PodStore, Sto
 from extender_service.cluster.structures.change_log import MOST_CHANGES
 from extender_service.cluster.volumes.storage_table import STORAGE
 from extender_service.extender.expectations import SPARE_DEADLINES
-from extender_service.kube.api_resources import NODES, PODS, Resource
+from extender_service.kube.resources.api_resources import NODES, PODS, Resource
 from extender_service.kube.types.keys import key_of
 from extender_service.kube.watching.reflector import Store
 from tests.soak.churn import Churn, Event

@@ -7,7 +7,7 @@ number, by which the pods take turns in how they are scheduled.
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from extender_service.kube.api_resources import (
+from extender_service.kube.resources.api_resources import (
     CSI_DRIVERS,
     CSI_NODES,
     CSI_STORAGE_CAPACITIES,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.kube.api_resources import WATCHED_PODS
+from extender_service.kube.resources.api_resources import WATCHED_PODS
 from extender_service.kube.types.core import (
     Container,
     ContainerPort,

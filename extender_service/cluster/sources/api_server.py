@@ -16,7 +16,12 @@ from extender_service.cluster.sources.binding_right import BindingRight
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.volumes.storage_table import StorageObject
 from extender_service.kube.api_errors import ApiError, KubeError
-from extender_service.kube.api_resources import (
+from extender_service.kube.connection.client import KubeClient
+from extender_service.kube.connection.connector import GONE_SECONDS
+from extender_service.kube.credentials.errors import CredentialsError
+from extender_service.kube.parsing.decoder import DecodeError
+from extender_service.kube.parsing.quantities import QuantityError
+from extender_service.kube.resources.api_resources import (
     CSI_DRIVERS,
     CSI_NODES,
     CSI_STORAGE_CAPACITIES,
@@ -35,11 +40,6 @@ from extender_service.kube.api_resources import (
     WATCHED_PODS,
     Resource,
 )
-from extender_service.kube.connection.client import KubeClient
-from extender_service.kube.connection.connector import GONE_SECONDS
-from extender_service.kube.credentials.errors import CredentialsError
-from extender_service.kube.parsing.decoder import DecodeError
-from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import Node, Object, Pod
 from extender_service.kube.types.keys import Key, key_of
 from extender_service.kube.types.storage import ClaimReference, PersistentVolume, PersistentVolumeClaim

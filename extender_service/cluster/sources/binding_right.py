@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.kube.api_errors import KubeError
 from extender_service.kube.credentials.errors import CredentialsError
+from extender_service.kube.reviews.access_reviews import UncertainReviewError
 from extender_service.kube.types.workloads import Namespace
-from extender_service.kube.writing.access_reviews import UncertainReviewError
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from extender_service.cluster.sources.api_server import stores
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.volumes.storage_table import STORAGE
 from extender_service.kube.api_errors import ApiError, ApiStatus
-from extender_service.kube.api_resources import PODS, Resource
+from extender_service.kube.resources.api_resources import PODS, Resource
 from extender_service.kube.types.core import Node, Object, ObjectMeta, Pod, pod_name
 from extender_service.kube.types.keys import ApiObject, Key, key_of
 from extender_service.kube.types.pending_pods import PendingPodCondition

@@ -26,14 +26,14 @@ from extender_service.config.dump import dump_config
 from extender_service.config.loading import Change
 from extender_service.config.types import Extender, KubeSchedulerConfiguration
 from extender_service.framework.handle import Handle
-from extender_service.kube.any_kind import any_kind
-from extender_service.kube.api_resources import NODES
 from extender_service.kube.connection.client import KubeClient, RefuseWrites
 from extender_service.kube.connection.posts import Posts
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.lookup import Credentials, load_credentials
-from extender_service.kube.nodes_with_json import NODES_WITH_JSON
-from extender_service.kube.pods_by_need import pods_by_need
+from extender_service.kube.resources.any_kind import any_kind
+from extender_service.kube.resources.api_resources import NODES
+from extender_service.kube.resources.nodes_with_json import NODES_WITH_JSON
+from extender_service.kube.resources.pods_by_need import pods_by_need
 from extender_service.kube.writing.event_recorder import EventRecorder
 from extender_service.observability.health import Health
 from extender_service.observability.logs import configure_logging

@@ -38,14 +38,14 @@ from extender_service.extender.service import ExtenderService
 from extender_service.extender.trust import Trust
 from extender_service.framework.handle import Handle
 from extender_service.framework.profiles import Profiles
-from extender_service.kube.api_resources import WATCHED_PODS
 from extender_service.kube.connection.client import MOST_REQUESTS, KubeClient
 from extender_service.kube.connection.rate_limit import REQUESTS_AT_ONCE, REQUESTS_PER_SECOND, TokenBucket
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.lookup import Credentials, load_credentials
 from extender_service.kube.parsing.manifests import ManifestError
+from extender_service.kube.resources.api_resources import WATCHED_PODS
+from extender_service.kube.reviews.access_reviews import may_bind_pods
 from extender_service.kube.watching.watch_state import WatchState
-from extender_service.kube.writing.access_reviews import may_bind_pods
 from extender_service.kube.writing.event_recorder import EventRecorder
 from extender_service.kube.writing.leases import lease_holder
 from extender_service.observability.health import Check, Health, release_check, trust_check, watch_checks

@@ -20,7 +20,6 @@ from extender_service.kube.api_errors import (
     UnreachableError,
     error_from_response,
 )
-from extender_service.kube.api_resources import PODS, Resource, T
 from extender_service.kube.connection.event_stream import EventStream
 from extender_service.kube.connection.http_connection import HttpConnection
 from extender_service.kube.connection.pool import ConnectionPool, Loan
@@ -30,6 +29,7 @@ from extender_service.kube.connection.turns import Turns
 from extender_service.kube.credentials.identity import Identity
 from extender_service.kube.credentials.lookup import Credentials
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
+from extender_service.kube.resources.api_resources import PODS, Resource, T
 
 log = logging.getLogger(__name__)
 

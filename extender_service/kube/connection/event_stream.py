@@ -11,9 +11,9 @@ from typing import Final, Generic, Literal
 import msgspec
 
 from extender_service.kube.api_errors import ApiError, ApiStatus, InvalidAnswerError
-from extender_service.kube.api_resources import Frame, T
 from extender_service.kube.connection.slices import SLICE_SECONDS, Slices
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
+from extender_service.kube.resources.api_resources import Frame, T
 
 # etcd takes objects of 1.5 MiB, and the API server writes `<` as `\u003c`: 9 MiB.
 _MOST_LINE_BYTES: Final = 16 << 20

@@ -40,12 +40,12 @@ from extender_service.kube.api_errors import (
     SilentError,
     UnreachableError,
 )
-from extender_service.kube.api_resources import Frame, Resource, T
 from extender_service.kube.connection.backoff import Backoff
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.connection.event_stream import EventStream
 from extender_service.kube.connection.slices import SLICE_SECONDS, Slices
 from extender_service.kube.credentials.errors import CredentialsError
+from extender_service.kube.resources.api_resources import Frame, Resource, T
 from extender_service.kube.types.keys import Key, key_of
 from extender_service.kube.watching.interruption import Interruption
 from extender_service.kube.watching.watch_state import ServerWatches, WatchState

@@ -16,10 +16,10 @@ from typing import Any, Literal
 import msgspec
 
 from extender_service.kube.api_errors import ApiError, KubeError
-from extender_service.kube.api_resources import Resource
 from extender_service.kube.connection.backoff import Backoff
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.errors import CredentialsError
+from extender_service.kube.resources.api_resources import Resource
 from extender_service.kube.types.core import Object, ObjectMeta
 from extender_service.kube.writing.timestamps import micro_time
 from extender_service.seams import THIS_MACHINE, Machine

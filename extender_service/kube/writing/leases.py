@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from extender_service.kube.api_errors import ApiError, InvalidAnswerError, SilentError
-from extender_service.kube.api_resources import Resource
 from extender_service.kube.connection.client import KubeClient
+from extender_service.kube.resources.api_resources import Resource
 from extender_service.kube.types.core import Object, ObjectMeta
 from extender_service.kube.writing.timestamps import micro_time, rfc3339
 

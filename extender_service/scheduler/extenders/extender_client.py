@@ -10,9 +10,9 @@ from extender_service.cluster.nodes.node_table import NodeTable
 from extender_service.config.types import Extender
 from extender_service.kube.api_errors import KubeError
 from extender_service.kube.connection.posts import Posts
-from extender_service.kube.nodes_with_json import NodeWithJson
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
 from extender_service.kube.parsing.go_names import with_go_names
+from extender_service.kube.resources.nodes_with_json import NodeWithJson
 from extender_service.kube.types.core import Int64, Pod
 from extender_service.kube.types.extender_api import (
     ExtenderBindingResult,

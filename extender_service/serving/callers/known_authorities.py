@@ -14,7 +14,7 @@ from pathlib import Path
 from extender_service.kube.api_errors import KubeError
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.errors import CredentialsError
-from extender_service.kube.writing.delegated_reviews import client_authorities
+from extender_service.kube.reviews.delegated_reviews import client_authorities
 from extender_service.serving.callers.authentication import Authenticator, ClientAuthorities, ProxyHeaders
 from extender_service.serving.callers.peer_certificates import certificates_of
 from extender_service.serving.callers.reviews import ANSWER_SECONDS

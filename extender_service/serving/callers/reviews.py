@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, contextmanager
 from extender_service.kube.api_errors import KubeError
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.errors import CredentialsError
-from extender_service.kube.writing.delegated_reviews import review_path, review_token
+from extender_service.kube.reviews.delegated_reviews import review_path, review_token
 from extender_service.serving.callers.authorization import Access, ReviewError
 from extender_service.serving.callers.users import UnauthenticatedError, UserInfo
 

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from extender_service.kube.api_errors import InvalidAnswerError, SilentError, UnreachableError
-from extender_service.kube.api_resources import Resource
 from extender_service.kube.connection.client import Page
 from extender_service.kube.connection.event_stream import EventStream
+from extender_service.kube.resources.api_resources import Resource
 from tests.support import virtual_time
 
 BOOKMARK = json.dumps({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "1"}}}).encode() + b"\n"

@@ -10,7 +10,7 @@ import msgspec
 
 from extender_service.config.rules import DEFAULT_RULES
 from extender_service.config.types import Extender
-from extender_service.kube.nodes_with_json import NodeWithJson
+from extender_service.kube.resources.nodes_with_json import NodeWithJson
 from extender_service.kube.types.core import Node
 from extender_service.scheduler.extenders.access import posts_to
 from extender_service.scheduler.extenders.extender_client import ExtenderClient

@@ -17,10 +17,10 @@ from bench.scheduler.scenes import SCENES
 from bench.scheduler.stub_server import StubApiServer, stub_site
 from bench.workloads import NAMESPACE
 from extender_service.kube.api_errors import ApiError
-from extender_service.kube.api_resources import NODES, PODS
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.connection.server_version import server_minor
 from extender_service.kube.credentials.lookup import load_credentials
+from extender_service.kube.resources.api_resources import NODES, PODS
 from tests.e2e.support import objects
 from tests.e2e.support.api import APIError
 from tests.e2e.support.programs.processes import Process

@@ -1,8 +1,8 @@
 import asyncio
 from collections.abc import AsyncIterator
 
-from extender_service.kube.api_resources import NODES
 from extender_service.kube.connection.event_stream import EventStream
+from extender_service.kube.resources.api_resources import NODES
 from extender_service.kube.watching.watch_state import WatchState
 from extender_service.observability.health import (
     Check,

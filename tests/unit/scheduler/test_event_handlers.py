@@ -19,7 +19,7 @@ from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.interface import Plugin, PreBind
 from extender_service.framework.queueing_hints import queueing_hints
 from extender_service.framework.status import Status, unschedulable
-from extender_service.kube.api_resources import PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES
+from extender_service.kube.resources.api_resources import PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES
 from extender_service.kube.types.core import (
     Affinity,
     GCEPersistentDisk,

@@ -18,7 +18,7 @@ from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.interface import Filter, Permit, Plugin, PreBind, PreEnqueue, PreFilter, Reserve
 from extender_service.framework.queueing_hints import queueing_hints
 from extender_service.framework.status import Rejections, Status, unschedulable
-from extender_service.kube.any_kind import AnyObject, any_kind
+from extender_service.kube.resources.any_kind import AnyObject, any_kind
 from extender_service.kube.types.core import Pod
 from extender_service.plugins.queue_sort import PrioritySort
 from extender_service.scheduler.event_timing import EventTiming

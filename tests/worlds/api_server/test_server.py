@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from extender_service.kube.api_resources import PODS as PODS_RESOURCE
+from extender_service.kube.resources.api_resources import PODS as PODS_RESOURCE
 from tests.worlds.api_server.fairness import Fairness
 from tests.worlds.api_server.kinds import EVENTS
 from tests.worlds.api_server.messages import Answer, Delayed, NotModelledError, Request, Response

@@ -7,7 +7,7 @@ from typing import cast
 import msgspec
 import pytest
 
-from extender_service.kube.api_resources import PODS as POD_RESOURCE
+from extender_service.kube.resources.api_resources import PODS as POD_RESOURCE
 from extender_service.kube.types.pods import pod_uid
 from extender_service.kube.types.storage import PersistentVolume
 from extender_service.scheduling.binder import UnderWay

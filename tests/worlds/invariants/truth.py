@@ -15,7 +15,7 @@ from extender_service.framework.handle import Handle
 from extender_service.framework.profiles import Profiles
 from extender_service.framework.registry import Registry
 from extender_service.framework.runtime import run_pre_enqueue
-from extender_service.kube import api_resources
+from extender_service.kube.resources import api_resources
 from extender_service.kube.types.core import Object
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from extender_service.scheduling.engine import Engine

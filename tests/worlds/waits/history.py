@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
-from extender_service.kube import api_resources
+from extender_service.kube.resources import api_resources
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.pods import pod_uid
 from tests.worlds.actors.fitting import is_finished

@@ -4,7 +4,7 @@ import pytest
 from msgspec import json, structs
 
 from extender_service.cluster.pods.pod_entries import NOT_STARTED, PodEntry, pod_entry
-from extender_service.kube.api_resources import PODS, WATCHED_PODS
+from extender_service.kube.resources.api_resources import PODS, WATCHED_PODS
 from extender_service.kube.types.core import PodCondition, PodStatus
 from tests.support.objects import make_pod
 

@@ -24,11 +24,11 @@ from extender_service.cluster.sources.api_server import (
 from extender_service.cluster.sources.binding_right import BindingRight, ReviewTimes
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.rules import NEWEST_RULES
-from extender_service.kube.any_kind import AnyObject, any_kind
 from extender_service.kube.api_errors import ApiError, KubeError
-from extender_service.kube.api_resources import WATCHED_PODS
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.lookup import load_credentials
+from extender_service.kube.resources.any_kind import AnyObject, any_kind
+from extender_service.kube.resources.api_resources import WATCHED_PODS
 from extender_service.kube.types.core import Node, ObjectMeta
 from extender_service.kube.types.keys import Key
 from extender_service.kube.types.storage import (

@@ -8,9 +8,9 @@ from extender_service.cluster.sources.binding_right import MISSING, BindingRight
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.kube.api_errors import ApiError, ApiStatus, UnreachableError
 from extender_service.kube.credentials.errors import CredentialsError
+from extender_service.kube.reviews.access_reviews import UncertainReviewError
 from extender_service.kube.types.core import ObjectMeta
 from extender_service.kube.types.workloads import Namespace
-from extender_service.kube.writing.access_reviews import UncertainReviewError
 from tests.support import virtual_time
 from tests.support.objects import make_pod
 

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from extender_service.kube.api_errors import ApiError, InvalidAnswerError, KubeError, SilentError, UnreachableError
-from extender_service.kube.api_resources import NODES, PODS
 from extender_service.kube.connection import client as client_module
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.connection.http_connection import HttpConnection
 from extender_service.kube.connection.rate_limit import TokenBucket
 from extender_service.kube.credentials.lookup import load_credentials
+from extender_service.kube.resources.api_resources import NODES, PODS
 from extender_service.kube.types.core import Node, Pod
 from extender_service.serving import open_files
 from tests.support.clock import Clock

@@ -16,10 +16,10 @@ import pytest
 import uvloop
 
 from extender_service.kube.api_errors import UnreachableError
-from extender_service.kube.api_resources import PODS
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.connection.connector import Connector
 from extender_service.kube.credentials.lookup import load_credentials
+from extender_service.kube.resources.api_resources import PODS
 from tests.support.servers.http_server import Request, Response, http_server
 from tests.support.servers.kubeconfig_files import write_kubeconfig
 

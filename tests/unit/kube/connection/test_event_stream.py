@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender_service.kube.api_errors import ApiError, InvalidAnswerError
-from extender_service.kube.api_resources import PODS, Frame
 from extender_service.kube.connection import event_stream
 from extender_service.kube.connection.event_stream import EventStream
+from extender_service.kube.resources.api_resources import PODS, Frame
 from extender_service.kube.types.core import Pod
 
 

@@ -22,12 +22,12 @@ from aiohttp.client_proto import ResponseHandler
 from httptools import HttpResponseParser
 
 from extender_service.kube.api_errors import ApiError, KubeError, SilentError, UnreachableError
-from extender_service.kube.api_resources import PODS
 from extender_service.kube.connection import client as client_module
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.connection.connector import Connector
 from extender_service.kube.connection.http_connection import HttpConnection
 from extender_service.kube.credentials.lookup import load_credentials
+from extender_service.kube.resources.api_resources import PODS
 from tests.support.servers.http_server import Handler, Request, Response, http_server
 from tests.support.servers.kubeconfig_files import write_kubeconfig
 from tests.support.servers.proxy_server import proxy_server

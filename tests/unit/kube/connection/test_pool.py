@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from extender_service.kube.api_errors import SilentError, UnreachableError
-from extender_service.kube.api_resources import PODS
 from extender_service.kube.connection import pool as connections_module
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.connection.http_connection import HttpConnection
 from extender_service.kube.connection.pool import ConnectionPool
 from extender_service.kube.credentials.identity import Identity
 from extender_service.kube.credentials.lookup import load_credentials
+from extender_service.kube.resources.api_resources import PODS
 from tests.support.clock import Clock
 from tests.support.servers.http_server import Request, Response, http_server
 from tests.support.servers.kubeconfig_files import write_kubeconfig

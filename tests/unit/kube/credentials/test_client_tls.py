@@ -22,11 +22,11 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from extender_service.kube.api_errors import ApiError, UnreachableError
-from extender_service.kube.api_resources import NODES
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.client_tls import ServerTrust, client_context
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.lookup import load_credentials
+from extender_service.kube.resources.api_resources import NODES
 from tests.support.clock import Clock
 from tests.support.servers.http_server import Request, Response, http_server
 from tests.support.servers.kubeconfig_files import write_kubeconfig

@@ -14,12 +14,12 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from extender_service.kube.api_errors import SilentError
-from extender_service.kube.api_resources import PODS, WATCHED_PODS, Resource
 from extender_service.kube.connection.backoff import Backoff
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.lookup import load_credentials
-from extender_service.kube.nodes_with_json import NODES_WITH_JSON
-from extender_service.kube.pods_by_need import pods_by_need
+from extender_service.kube.resources.api_resources import PODS, WATCHED_PODS, Resource
+from extender_service.kube.resources.nodes_with_json import NODES_WITH_JSON
+from extender_service.kube.resources.pods_by_need import pods_by_need
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.keys import Key, key_of
 from extender_service.kube.watching.reflector import Limits, Reflector

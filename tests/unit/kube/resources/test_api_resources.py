@@ -1,4 +1,4 @@
-from extender_service.kube.api_resources import NODES, PODS, Resource
+from extender_service.kube.resources.api_resources import NODES, PODS, Resource
 from extender_service.kube.types.core import Pod
 
 

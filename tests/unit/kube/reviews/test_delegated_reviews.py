@@ -5,7 +5,7 @@ from typing import Any
 
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.lookup import load_credentials
-from extender_service.kube.writing.delegated_reviews import client_authorities, review_path, review_token
+from extender_service.kube.reviews.delegated_reviews import client_authorities, review_path, review_token
 from tests.support.servers.http_server import Request, Response, http_server
 
 

@@ -1,7 +1,7 @@
 """Asks the API server what it allows us to do (authorization.k8s.io/v1, SelfSubjectAccessReview)."""
 
-from extender_service.kube.api_resources import PODS, Resource
 from extender_service.kube.connection.client import KubeClient
+from extender_service.kube.resources.api_resources import PODS, Resource
 from extender_service.kube.types.core import Object, ObjectMeta
 
 

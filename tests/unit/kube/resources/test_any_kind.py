@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from extender_service.kube.any_kind import any_kind
 from extender_service.kube.parsing.decoder import DecodeError
+from extender_service.kube.resources.any_kind import any_kind
 
 WIDGET = {
     "apiVersion": "example.com/v1",

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
-from extender_service.kube.api_resources import Frame, ObjectList, Resource
 from extender_service.kube.parsing.decoder import Decoder
-from extender_service.kube.raw_items import LineDecoder, PageDecoder, without_managed_fields
+from extender_service.kube.resources.api_resources import Frame, ObjectList, Resource
+from extender_service.kube.resources.raw_items import LineDecoder, PageDecoder, without_managed_fields
 from extender_service.kube.types.core import Object
 from extender_service.kube.types.pending_pods import PendingPod
 from extender_service.kube.types.watched_pods import AnyPod, WatchedPod

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import msgspec
 
-from extender_service.kube.api_resources import Frame, ListMeta, ObjectList
 from extender_service.kube.parsing.decoder import Decoder
+from extender_service.kube.resources.api_resources import Frame, ListMeta, ObjectList
 
 _members = Decoder(dict[str, msgspec.Raw])
 _NOTHING: Final = msgspec.Raw(b"{}")

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender_service.kube.api_resources import Resource
-from extender_service.kube.nodes_with_json import NODES_WITH_JSON
 from extender_service.kube.parsing.decoder import DecodeError
-from extender_service.kube.pods_by_need import pods_by_need
+from extender_service.kube.resources.api_resources import Resource
+from extender_service.kube.resources.nodes_with_json import NODES_WITH_JSON
+from extender_service.kube.resources.pods_by_need import pods_by_need
 from extender_service.kube.types.pending_pods import PendingPod
 from extender_service.kube.types.watched_pods import WatchedPod
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from extender_service.kube.api_resources import Frame, ObjectList, Resource
 from extender_service.kube.parsing.decoder import Decoder
-from extender_service.kube.raw_items import LineDecoder, PageDecoder, without_managed_fields
+from extender_service.kube.resources.api_resources import Frame, ObjectList, Resource
+from extender_service.kube.resources.raw_items import LineDecoder, PageDecoder, without_managed_fields
 from extender_service.kube.types.core import Node
 
 

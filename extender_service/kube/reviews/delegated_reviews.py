@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from extender_service.kube.api_errors import ApiError
-from extender_service.kube.api_resources import Resource
 from extender_service.kube.connection.client import KubeClient
+from extender_service.kube.resources.api_resources import Resource
 from extender_service.kube.types.core import Object, ObjectMeta
 
 

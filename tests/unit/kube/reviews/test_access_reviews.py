@@ -7,7 +7,7 @@ import pytest
 from extender_service.kube.api_errors import ApiError
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.lookup import load_credentials
-from extender_service.kube.writing.access_reviews import UncertainReviewError, may_bind_pods
+from extender_service.kube.reviews.access_reviews import UncertainReviewError, may_bind_pods
 from tests.support.servers.http_server import Request, Response, http_server
 
 

@@ -1,0 +1,1 @@
+"""The resources of the API server: their paths, and how their lists and watches are decoded."""
