@@ -35,8 +35,9 @@ class _OnNode(NamedTuple):
 
 
 class _Reserved(NamedTuple):
-    """What a scheduler knew when it reserved a node for a pod: pods that counted there, and versions."""
+    """When a scheduler reserved a node for a pod, and what it knew then: pods that counted there, and versions."""
 
+    at: float
     node_name: str
     counted: frozenset[str]
     pods_version: int
@@ -138,7 +139,8 @@ class RoomKept:
             own[uid] = node_name
             return
         counted = {other: key for other, key in _counted(ledger, node_name) if other != uid}
-        self._reserved[ledger.who, uid] = _Reserved(node_name, frozenset(counted), versions[0], versions[1])
+        reserved = _Reserved(self._observed.now, node_name, frozenset(counted), versions[0], versions[1])
+        self._reserved[ledger.who, uid] = reserved
         for problem in self._problems(entry, own, counted, versions[0]):
             self._observed.violated(self, f"{ledger.who} reserves {node_name} for {pod_name(entry.pod)}: {problem}")
         own[uid] = node_name
@@ -225,8 +227,8 @@ class RoomKept:
                 self._observed.violated(self, f"{served.who} binds {item.key} without a reservation")
             return
         reserved = self._reserved[served.who, uid]
-        if reserved is None:
-            return
+        if reserved is None or served.written_at < reserved.at:
+            return  # in the second case, the scheduler had given this binding up, and taken it for lost
         if reserved.node_name != node_name:
             text = f"{served.who} binds {item.key} to {node_name}, and reserved {reserved.node_name}"
             self._observed.violated(self, text)

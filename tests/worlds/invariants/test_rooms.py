@@ -243,12 +243,18 @@ class SmallStore:
         return self.put(PODS, key, {"spec": {"nodeName": "node", "containers": containers}, "status": {}})
 
     def bind(
-        self, *, knew_pod: bool = True, node_version: int | None = None, node: str = "node", uid: str = "b"
+        self,
+        *,
+        knew_pod: bool = True,
+        node_version: int | None = None,
+        node: str = "node",
+        uid: str = "b",
+        reserved_at: float = 0.0,
     ) -> list[str]:
         """What is said of a binding of b, which was decided on with a known or not, and on a version of the node."""
         counted = frozenset({"a"} if knew_pod else ())
         version = self.node_version if node_version is None else node_version
-        self.rule._reserved["replica-0", "b"] = _Reserved(node, counted, self.pod_version, version)
+        self.rule._reserved["replica-0", "b"] = _Reserved(reserved_at, node, counted, self.pod_version, version)
         body = json.dumps({"metadata": {"name": "b", "uid": uid}}).encode()
         request = Request("POST", "/api/v1/namespaces/default/pods/b/binding", {}, {}, body)
         self.rule._see_binding(Served("replica-0", 0.0, request, Response(201, b"")))
@@ -268,6 +274,10 @@ def test_what_its_scheduler_could_not_know_excuses_it() -> None:
 def test_another_node_than_the_reserved_one_is_reported() -> None:
     text = "replica-0 binds default/b to node, and reserved other"
     assert SmallStore().bind(node="other") == [f"0.000000 room kept: {text}"]
+
+
+def test_a_binding_that_was_sent_before_the_pod_was_reserved_again_may_come_late() -> None:
+    assert SmallStore().bind(node="other", reserved_at=1.0) == []
 
 
 def test_the_late_answer_to_the_binding_of_a_pod_that_was_made_again_says_nothing_of_the_new_one() -> None:
