@@ -13,7 +13,7 @@ from extender_service.config.problems import ConfigError, Problem, invalid, not_
 from extender_service.config.syntax import parse
 from extender_service.config.types import KIND, KubeSchedulerConfiguration
 
-# What the file should have instead, by pydantic's name of the error; of others, pydantic's own text is shown.
+# What the file should have instead, by pydantic's name of the error; of others, the error's own text is shown.
 _EXPECTED = {
     "bool_type": "must be true or false",
     "dict_type": "must be a mapping",
@@ -67,12 +67,18 @@ def _problem(error: ErrorDetails) -> Problem:
     path = _path(error["loc"])
     if error["type"] == "extra_forbidden":
         return Problem(path, f"unknown field{_suggestion(str(error['loc'][-1]))}")
-    template = _EXPECTED.get(error["type"])
-    expected = error["msg"] if template is None else template.format_map(error.get("ctx", {}))
-    value = error["input"]
+    expected, value = _expected(error), error["input"]
     if len(json.dumps(value, default=str)) > _MOST_SHOWN_CHARACTERS or isinstance(value, (dict, list)):
         return Problem(path, f"Invalid value: {expected}")
     return invalid(path, value, expected)
+
+
+def _expected(error: ErrorDetails) -> str:
+    try:
+        return _EXPECTED[error["type"]].format_map(error.get("ctx", {}))
+    except KeyError:
+        # A validator may also raise an error under a name of pydantic's, without what pydantic would add to it.
+        return error["msg"]
 
 
 def _path(location: tuple[int | str, ...]) -> str:

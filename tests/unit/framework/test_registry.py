@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from pydantic import AfterValidator, BaseModel, Field
+from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict  # the one of `typing`, pydantic reads from Python 3.12 on
 
 from extender_service.cluster.state.cluster import Cluster
@@ -167,6 +168,14 @@ class Costly(BaseModel):
     cost: Annotated[str, AfterValidator(Decimal)]  # raises an ArithmeticError
 
 
+def bad(_: object) -> object:
+    raise PydanticCustomError("value_error", "bad {x}", {"x": 1})
+
+
+class Named(BaseModel):
+    name: Annotated[str, AfterValidator(bad)]
+
+
 class Unreadable:
     """No type that pydantic reads."""
 
@@ -194,6 +203,7 @@ def test_arguments_may_be_of_any_type_that_pydantic_reads(
         (Budget, "{}", "pluginConfig of Limited: args.limit: "),
         (Zoned, "{zone: '1'}", 'pluginConfig of Limited: args.zone: Invalid value: "1": String should match pattern'),
         (Costly, "{cost: much}", "pluginConfig of Limited: args: InvalidOperation: "),
+        (Named, "{name: x}", 'pluginConfig of Limited: args.name: Invalid value: "x": bad 1'),
         (Unreadable, "{}", "plugin Limited: args_type: Unable to generate pydantic-core schema for "),
     ],
 )
