@@ -10,6 +10,7 @@ from numbers import Real
 
 import numpy as np
 
+from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.interface import Needs, PostFilterResult
 from extender_service.framework.status import Code, Rejections, Status
 
@@ -47,15 +48,18 @@ def wrong_permit(answer: object) -> str | None:
             return _instead(answer, "a Status or None, and seconds")
 
 
-def wrong_post_filter(answer: object) -> str | None:
-    """Check an answer of PostFilter."""
+def wrong_post_filter(answer: object, nodes: NodeView) -> str | None:
+    """Check an answer of PostFilter about `nodes`."""
     if not isinstance(answer, PostFilterResult):
         return _instead(answer, "a PostFilterResult")
     status: object = answer.status
     if not isinstance(status, Status):
         return f"a PostFilterResult whose status is {_instead(status, 'a Status')}"
     wrong = _wrong_items(answer.victims, Sequence, _WHOLE_NUMBERS, "a tuple of slots")
-    return None if wrong is None else f"a PostFilterResult whose victims are {wrong}"
+    if wrong is not None:
+        return f"a PostFilterResult whose victims are {wrong}"
+    free = next((slot for slot in answer.victims if not nodes.has_pod(slot)), None)
+    return None if free is None else f"a PostFilterResult whose victim {free} is no slot of a pod"
 
 
 def wrong_needs(answer: object) -> str | None:
@@ -96,10 +100,11 @@ def wrong_score(answer: object) -> str | None:
 def _wrong_items(
     answer: object, container: type[Iterable[object]], items: type | tuple[type, ...], wanted: str
 ) -> str | None:
-    """Check an answer of several items, without any Python per item: there may be thousands."""
+    """Check an answer of several items, without any Python per item: there may be thousands. A bool is no number."""
     if not isinstance(answer, container) or isinstance(answer, str):
         return _instead(answer, wanted)
-    other = next((given for given in set(map(type, answer)) if not issubclass(given, items)), None)
+    types = set(map(type, answer))
+    other = next((given for given in types if given is bool or not issubclass(given, items)), None)
     return None if other is None else f"{type(answer).__name__} of {other.__name__}, not {wanted}"
 
 

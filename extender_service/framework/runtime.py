@@ -148,7 +148,7 @@ def run_post_filter(
         last = plugin
         again = FilteringAgain(profile, state, pod, nominated)
         result = call_to_its_end(state, plugin, "PostFilter", plugin.post_filter, state, pod, verdicts, again)
-        require_answer(plugin, "PostFilter", wrong_post_filter(result))
+        require_answer(plugin, "PostFilter", wrong_post_filter(result, verdicts.view))
         if result.status.code == Code.SUCCESS:
             return result
         if result.status.code != Code.UNSCHEDULABLE:

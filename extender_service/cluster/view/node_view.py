@@ -233,6 +233,11 @@ class NodeView:
             return counts
         return counts + self.added(("pods", slots.tobytes()), lambda moved: np.isin(moved, slots).astype(np.int64))
 
+    def has_pod(self, slot: int) -> bool:
+        """Return whether there is a pod in a slot."""
+        facts = self._pods.facts
+        return 0 <= slot < len(facts) and facts[slot] is not None
+
     def by_row(self, column: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return, for each node, what a column kept elsewhere has for its row; 0 beyond the column's end."""
         needed = self._size if self._rows is None else self._table.capacity

@@ -516,6 +516,10 @@ def test_a_filter_that_fails_while_a_post_filter_runs_is_the_one_that_is_named()
             PostFilterResult(Status(Code.SUCCESS), "a", ("web",)),  # type: ignore[arg-type]
             "a PostFilterResult whose victims are tuple of str, not a tuple of slots",
         ),
+        (
+            PostFilterResult(Status(Code.SUCCESS), "a", (0,)),
+            "a PostFilterResult whose victim 0 is no slot of a pod",
+        ),
     ],
 )
 def test_a_post_filter_that_returns_no_result_is_an_error_with_its_name(

@@ -175,6 +175,13 @@ def test_pods_are_counted_where_they_are_in_each_nodes_world(cluster: Cluster) -
     assert changed.pods_among(np.array([train])).tolist() == [0, 1, 0]
 
 
+def test_a_slot_has_a_pod_until_that_is_removed(cluster: Cluster) -> None:
+    view = cluster.view(None)
+    web, train = slot_of(cluster, "web"), slot_of(cluster, "train")
+    cluster.remove_pod(("default", "web"))
+    assert [view.has_pod(slot) for slot in (web, train, -1, len(cluster.pods.facts))] == [False, True, False, False]
+
+
 def test_a_column_from_elsewhere_is_zero_past_its_end(cluster: Cluster) -> None:
     view = cluster.view(cluster.nodes.rows_named(["c", "a"]))
     assert view.by_row(np.array([7, 8])).tolist() == [0, 7]
