@@ -103,6 +103,8 @@ def _wrong_items(
     """Check an answer of several items, without any Python per item: there may be thousands. A bool is no number."""
     if not isinstance(answer, container) or isinstance(answer, str):
         return _instead(answer, wanted)
+    if isinstance(answer, np.ndarray) and answer.ndim != 1:
+        return _instead(answer, wanted)
     types = set(map(type, answer))
     other = next((given for given in types if given is bool or not issubclass(given, items)), None)
     return None if other is None else f"{type(answer).__name__} of {other.__name__}, not {wanted}"

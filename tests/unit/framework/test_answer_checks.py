@@ -48,6 +48,8 @@ def test_right_answers_are_taken() -> None:
         (wrong_names("node-1"), "str, not a Status, the names of nodes or None"),
         (wrong_names(True), "bool, not a Status, the names of nodes or None"),
         (wrong_names(np.flatnonzero([True])), "ndarray of int64, not a Status, the names of nodes or None"),
+        (wrong_names(np.array("node-1")), "an array () of <U6, not a Status, the names of nodes or None"),
+        (wrong_names(np.array([["node-1"]])), "an array (1, 1) of <U6, not a Status, the names of nodes or None"),
         (wrong_names(["node-1", Node()]), "list of Node, not a Status, the names of nodes or None"),
         (wrong_status(True), "bool, not a Status or None"),
         (wrong_status(Status(Code.SUCCESS)), "Status(Code.SUCCESS): return None instead"),

@@ -223,6 +223,7 @@ def test_the_first_node_with_an_invalid_score_is_the_error() -> None:
     ("point", "answer", "says"),
     [
         ("pre_filter", True, 'running PreFilter plugin "A": it returned bool, not '),
+        ("pre_filter", np.array("a"), 'running PreFilter plugin "A": it returned an array () of <U1, not '),
         ("pre_filter", np.array([0, 1]), 'running PreFilter plugin "A": it returned ndarray of int64, not '),
         ("pre_filter", [{"a"}], 'running PreFilter plugin "A": it returned list of set, not '),
         ("filter", np.array([True, False]), 'running "A" filter plugin: it returned an array (2,) of bool, not '),
