@@ -17,16 +17,9 @@ from typing import Any, Final
 
 import coverage
 
-_PACKAGE: Final = Path(__file__).parents[3] / "extender_service"
-# What is to be reached, and how much of it.
-_PARTS: Final[Mapping[str, tuple[str, ...]]] = {
-    "queue": ("queue/",),
-    "scheduler": ("scheduler/",),
-    "scheduling": ("scheduling/",),
-    "watching": ("kube/watching/",),
-    "binding": ("scheduling/binder.py", "scheduling/binding_cycle.py", "plugins/default_binder.py"),
-    "leader election": ("scheduler/leader_election.py", "kube/writing/leases.py", "command/election.py"),
-}
+from tests.worlds.covered.parts import PACKAGE, PARTS
+
+# How much of each part is to be reached.
 _LEAST_SHARE: Final = 0.9
 # What no world can reach by right, as lines that end a clause or begin one, and why.
 _OUT_OF_REACH: Final[Mapping[str, str]] = {
@@ -73,7 +66,7 @@ def main() -> int:
         os.execve(sys.executable, [*sys.orig_argv], {**os.environ, "PYTHONHASHSEED": "0"})
     with tempfile.TemporaryDirectory(prefix="covered-") as folder:
         measured = coverage.Coverage(
-            data_file=f"{folder}/data", data_suffix=True, branch=True, source=[str(_PACKAGE)], config_file=False
+            data_file=f"{folder}/data", data_suffix=True, branch=True, source=[str(PACKAGE)], config_file=False
         )
         measured.start()  # before the product is imported
         from tests.worlds.covered.small_worlds import run_small_worlds
@@ -99,7 +92,7 @@ def _print_parts(by_path: Mapping[str, Mapping[str, Any]], *, lists_missing: boo
     """Print how much of each part was reached; return whether that is enough of all of them."""
     is_enough = True
     print(f"{'part':40}{'lines':>14}{'branches':>14}{'out of reach':>14}")
-    for part, beginnings in _PARTS.items():
+    for part, beginnings in PARTS.items():
         found = {
             path: each for path, each in by_path.items() if path.startswith(beginnings) and path[-11:] != "__init__.py"
         }
