@@ -12,6 +12,7 @@ from extender_service.command.schedule.place_options import add_place_options, p
 from extender_service.command.schedule.schedule_options import add_schedule_options, schedule_options
 from extender_service.command.serve.serve_options import add_serve_options, serve_options
 from extender_service.command.shared_options import add_config_options
+from extender_service.command.start_error import StartError
 from extender_service.config.release import NEWEST_MINOR, OLDEST_MINOR, version_of
 from extender_service.serving.process_end import set_signal_handler
 
@@ -28,32 +29,42 @@ def main(arguments: Sequence[str] | None = None) -> int:
     set_signal_handler(signal.SIGTERM, signal.SIG_DFL)
     # The default action ends the process, also while it starts. debug_on_signal handles the signal later.
     signal.signal(signal.SIGUSR2, signal.SIG_IGN)
-    # Import late, so that `version` is fast.
-    from extender_service.command.schedule.place_file import place_files  # noqa: PLC0415
-    from extender_service.command.schedule.schedule import schedule  # noqa: PLC0415
-    from extender_service.command.serve.serve import serve  # noqa: PLC0415
-    from extender_service.command.setup import Setup  # noqa: PLC0415
-    from extender_service.command.start_error import StartError  # noqa: PLC0415
-    from extender_service.config.dump import dump_config  # noqa: PLC0415
-
     try:
-        if options.command == "serve":
-            serve(serve_options(options))
-        elif options.command == "schedule" and options.cluster_file:
-            place_files(place_options(options))
-        elif options.command == "schedule":
-            return schedule(schedule_options(options))
-        else:
-            emulation = emulation_options(options)
-            setup = Setup(options.config, options.plugin or [], rules=emulation.rules())
-            valid = f"valid for kube-scheduler {version_of(emulation.minor or NEWEST_MINOR)}\n"
-            print(dump_config(setup.config) if options.action == "print" else valid, end="")  # noqa: T201
+        return _run(options)
     except StartError as error:
         print(f"{PROGRAM}: {error}", file=sys.stderr)  # noqa: T201 - there is no log yet
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def _run(options: argparse.Namespace) -> int:
+    # Import late, so that `version` is fast, and that a program loads nothing of the others.
+    if options.command == "serve":
+        from extender_service.command.serve.serve import serve  # noqa: PLC0415
+
+        serve(serve_options(options))
+    elif options.command == "schedule" and options.cluster_file:
+        from extender_service.command.schedule.place_file import place_files  # noqa: PLC0415
+
+        place_files(place_options(options))
+    elif options.command == "schedule":
+        from extender_service.command.schedule.schedule import schedule  # noqa: PLC0415
+
+        return schedule(schedule_options(options))
+    else:
+        _run_config(options)
     return 0
+
+
+def _run_config(options: argparse.Namespace) -> None:
+    from extender_service.command.setup import Setup  # noqa: PLC0415
+    from extender_service.config.dump import dump_config  # noqa: PLC0415
+
+    emulation = emulation_options(options)
+    setup = Setup(options.config, options.plugin or [], rules=emulation.rules())
+    valid = f"valid for kube-scheduler {version_of(emulation.minor or NEWEST_MINOR)}\n"
+    print(dump_config(setup.config) if options.action == "print" else valid, end="")  # noqa: T201
 
 
 def parser() -> argparse.ArgumentParser:

@@ -1,6 +1,8 @@
 import logging
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -356,6 +358,21 @@ def test_the_signal_for_a_dump_does_not_end_a_program_that_starts(
         assert cli.main([command]) == 0
     finally:
         signal.signal(signal.SIGUSR2, before)
+
+
+def test_schedule_loads_nothing_that_answers_calls_of_the_extender() -> None:
+    program = """
+import sys
+from extender_service.command import cli
+from extender_service.command.schedule import schedule
+
+schedule.schedule = lambda _: 0
+cli.main(["schedule"])
+print(*(module for module in sys.modules if module.startswith("extender_service.extender.")))
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
+    overload = "extender_service.extender.overload"  # the defaults of options of `serve`
+    assert [module for module in ended.stdout.split() if not module.startswith(overload)] == []
 
 
 def test_a_program_that_starts_as_the_first_process_of_a_container_ends_when_it_is_told_so(tmp_path: Path) -> None:
