@@ -34,7 +34,6 @@ WITHOUT = {
     "extender/service.py": "the tests of the verbs: support/clusters/extender_world.py makes it",
     "extender/wire/bodies.py": TYPES,
     "framework/handle.py": "tests/docs and examples",
-    "framework/plugin_errors.py": TYPES,
     "framework/preemption/filtering_again.py": "framework/test_runtime.py and preemption/test_dry_run.py",
     "framework/profile.py": "framework/test_runtime.py and test_registry.py",
     "framework/scores.py": "framework/test_runtime.py and scheduling/reuse/test_runs.py",
