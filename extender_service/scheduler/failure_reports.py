@@ -112,7 +112,8 @@ class FailureReports:
     def add(self, pod: Pod, failure: Failure) -> None:
         """Report why an attempt failed, instead of an earlier failure of the pod that is not written yet."""
         uid = pod_uid(pod)
-        goes_first = failure.nomination not in (None, pod.status.nominated_node_name)
+        nomination = failure.nomination
+        goes_first = nomination is not None and not self._pending.shows_nomination(pod, nomination)
         earlier = self._waiting.get(uid)
         if earlier is not None and failure.nomination is None:  # the earlier one is still to be written
             failure = msgspec.structs.replace(failure, nomination=earlier.failure.nomination)

@@ -135,6 +135,18 @@ async def test_a_nomination_is_written_before_all_failures_that_wait() -> None:
 
 
 @in_event_loop
+async def test_a_nomination_that_the_binding_wrote_is_withdrawn_before_all_failures_that_wait() -> None:
+    others, pod = [make_pod(f"p{number}") for number in range(3 * MOST_REPORTS_AT_ONCE)], make_pod("p")
+    reporting = Reporting(*others, pod)
+    fill(reporting, others)
+    reporting.reports.note_nomination(pod, "a")
+    reporting.pending.nominate(pod, "")
+    reporting.reports.add(pod, failure("PreBind failed", nomination=""))
+    await reporting.end()
+    assert [name for name, _ in reporting.api.statuses].index("p") == MOST_REPORTS_AT_ONCE
+
+
+@in_event_loop
 async def test_a_pod_whose_nomination_went_first_has_one_patch_under_way() -> None:
     others = [make_pod(f"p{number}", namespace="open") for number in range(3 * MOST_REPORTS_AT_ONCE)]
     pod = make_pod("p")
