@@ -441,12 +441,14 @@ async def test_a_bug_that_a_binding_meets_costs_the_pod_neither_its_turn_nor_its
 
 
 class Cancelling(PostBind):
-    """Ends PostBind as a task that was cancelled does."""
+    """Cancels the task of the binding, which asyncio then ends as cancelled once PostBind has run."""
 
     name: ClassVar[str] = "Cancelling"
 
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        raise asyncio.CancelledError
+        binding = asyncio.current_task()
+        assert binding is not None
+        binding.cancel()
 
 
 @in_virtual_time
