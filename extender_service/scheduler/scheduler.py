@@ -398,7 +398,7 @@ class Scheduler:
         self._reports.note_taken_back(pod)
         shown = self._pending.get(pod_name(pod))
         if shown is not None and not shown.status.nominated_node_name and pod_uid(pod) not in self._writes:
-            self._queue.nominator.remove(pod)  # it was not written, so the watch will show no change
+            self._queue.update(pod, shown)  # it was not written, so the watch will show no change
 
     async def _may_come_back(self, info: QueuedPodInfo, failure: Failure) -> None:
         """Wait while pods that come back in this turn of the event loop have many events to look at."""

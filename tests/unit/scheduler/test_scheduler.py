@@ -387,6 +387,28 @@ async def test_a_pod_whose_nomination_waits_to_be_written_preempts_no_more(minor
 
 
 @in_event_loop
+async def test_a_pod_whose_nomination_was_taken_back_before_it_was_written_preempts_elsewhere() -> None:
+    world = full_of_reports(37)
+    lower = important("lower")
+    world.create(lower)
+    assert world.attempt() == "lower"
+    await turns()
+    spec = msgspec.structs.replace(lower.spec, priority=200)
+    world.create(msgspec.structs.replace(important("higher"), spec=spec))
+    assert world.attempt() == "higher"
+    await turns()
+    world.create(being_preempted(make_pod("low-a", "a", requests=CPU)))
+    world.create(make_pod("low-c", "c", requests=CPU))
+    world.node_watch.apply(make_node("c"))
+    world.clock.pass_seconds(60)
+    world.queue.flush_backoff_completed()
+    assert "lower" in world.attempt_all()
+    await turns()
+    assert world.api.named("delete") == ["low-a", "low-c"]
+    await world.scheduler.abandon()
+
+
+@in_event_loop
 async def test_a_pod_that_waits_before_its_binding_is_nominated_though_its_nomination_was_not_written_before() -> None:
     world = full_of_reports(37)
     world.engine.profiles.of(whole(important("high"))).permit = (Late(None, world.handle),)
