@@ -49,12 +49,13 @@ class PodLister:
         return old
 
     def take(self, key: str) -> Pod | None:
-        """Remove a pod, and return it, with the nominated node that was decided."""
+        """Remove a pod, and return it, with the nominated node that was decided.
+
+        If that was none, it has the node that the watch shows: no change of the watch will say that it is free.
+        """
         self._end(key)
-        pod = self._by_key.pop(key, None)
-        if pod is not None and key in self._decided:
-            return _nominated(pod, self._decided.pop(key))
-        return pod
+        pod, decided = self._by_key.pop(key, None), self._decided.pop(key, "")
+        return _nominated(pod, decided) if pod is not None and decided else pod
 
     def nominate(self, pod: Pod, node_name: str) -> None:
         """Note that a pod is about to be nominated for a node; an empty name takes its nominated node back."""

@@ -156,6 +156,22 @@ async def test_a_nominated_pod_that_is_bound_wakes_others_until_1_34(minor: int,
     await world.scheduler.abandon()
 
 
+@in_event_loop
+async def test_a_pod_that_goes_before_the_watch_shows_that_its_nomination_is_withdrawn_wakes_others() -> None:
+    world = SchedulerWorld(make_node("a"), rules=rules_of(37))
+    pod = changed(make_pod("p", requests=FULL, nominated="a"), "1", priority=100)
+    world.create(pod, make_pod("other", requests=FULL))
+    world.pending.nominate(pod, "")
+    world.queue.delete(pod)
+    world.create(make_pod("running", "a", requests=FULL))
+    world.attempt_all()
+    world.clock.pass_seconds(60)
+    assert world.where() == {"unschedulable": 1}
+    world.delete(pod)
+    assert world.where() == {"active": 1}
+    await world.scheduler.close()
+
+
 @pytest.mark.parametrize("minor", [31, 37])
 @in_event_loop
 async def test_a_nomination_outlives_the_echo_of_an_earlier_one(minor: int) -> None:

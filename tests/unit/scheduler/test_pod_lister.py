@@ -70,3 +70,14 @@ def test_a_pod_that_goes_takes_its_nomination_along() -> None:
     assert pod.status.nominated_node_name == "a"
     lister.put(version(2))
     assert decided(lister) == ""
+
+
+def test_a_pod_that_goes_before_the_watch_shows_that_its_nomination_is_withdrawn_takes_that_along() -> None:
+    lister = PodLister()
+    lister.put(version(1, "a"))
+    lister.nominate(version(1, "a"), "")
+    pod = lister.take("default/p")
+    assert pod is not None
+    assert pod.status.nominated_node_name == "a"
+    lister.put(version(2, "b"))
+    assert decided(lister) == "b"
