@@ -104,6 +104,7 @@ class FailureReports:
         self._in_turn: dict[str, bool] = {}
         self._under_way: dict[str, asyncio.Task[None]] = {}
         self._sent: dict[str, _Sent] = {}
+        writes.on_failed = self._note_failed
 
     def __len__(self) -> int:
         """How many reports wait or are being written."""
@@ -132,11 +133,15 @@ class FailureReports:
 
     def note_taken_back(self, pod: Pod) -> None:
         """Note that a pod's nomination is about to be taken back elsewhere: no report that waits may write it later."""
-        self.note_nomination(pod, "")
         waiting = self._waiting.get(pod_uid(pod))
         if waiting is not None:
             failure = msgspec.structs.replace(waiting.failure, nomination=None)
             self._waiting[pod_uid(pod)] = msgspec.structs.replace(waiting, failure=failure)
+        shown = self._shown(pod)
+        if shown is not None and not shown.status.nominated_node_name and self._shows_all(shown):
+            self._pending.forget_nomination(pod_name(shown), pod_uid(shown))  # it was not written
+        else:
+            self.note_nomination(pod, "")
 
     def forget(self, uid: str) -> None:
         """Drop what is not written yet about a pod that has a node now."""
@@ -191,11 +196,12 @@ class FailureReports:
         failure, unshown = report.failure, self._unshown(pod)
         sent = unshown or _Sent.before(pod)
         at_seconds = report.at_seconds if sent.at_seconds is None else sent.at_seconds
-        is_unsure = unshown is not None or pod_uid(pod) in self._writes
+        is_unsure = not self._shows_all(pod)
         # The failure is about no later generation, even if the watch shows one by now.
         generation = generation_of(report.pod) if self._with_generation else 0
         patch = failure_patch(pod, failure, at_seconds, generation=generation, is_whole=is_unsure)
         if patch is None:
+            self._pending.forget_nomination(sent.key, pod_uid(pod))
             return None
         condition = hash(condition_of(failure))
         self._remember(pod, _Sent(sent.key, sent.version, failure.nomination, condition, at_seconds))
@@ -215,6 +221,17 @@ class FailureReports:
             return sent
         del self._sent[uid]
         return None
+
+    def _shows_all(self, pod: Pod) -> bool:
+        """Return whether the watch shows all that was written about a pod that is shown so, and no write is left."""
+        return self._unshown(pod) is None and pod_uid(pod) not in self._writes
+
+    def _note_failed(self, uid: str) -> None:
+        """Note that the last write about a pod failed: a nomination that it has will not be shown."""
+        sent, waiting = self._sent.get(uid), self._waiting.get(uid)
+        is_to_come = waiting is not None and waiting.failure.nomination is not None
+        if sent is not None and sent.nomination is not None and not is_to_come:
+            self._pending.forget_nomination(sent.key, uid)
 
     def _remember(self, pod: Pod, sent: _Sent) -> None:
         self._sent[pod_uid(pod)] = sent

@@ -2,7 +2,7 @@
 
 kube-scheduler writes a nomination before it attempts the next pod, and the watch soon shows it. Here the write may
 wait. A pod that was tried meanwhile without its nominated node would preempt others elsewhere, though its victims are
-going. So what was decided about a nomination is kept here until the watch shows it.
+going. So what was decided about a nomination is kept here until the watch shows it, or will not show it.
 """
 
 from collections.abc import Callable, Iterator
@@ -66,6 +66,12 @@ class PodLister:
         # A node that the watch shows may be that of an earlier write, while a later one is on its way.
         if key in self._decided or shown.status.nominated_node_name != node_name:
             self._decided[key] = node_name
+
+    def forget_nomination(self, key: str, uid: str) -> None:
+        """Forget what was decided about a pod's nomination, which the watch will not show: what it shows counts."""
+        shown = self._by_key.get(key)
+        if shown is not None and pod_uid(shown) == uid:
+            self._decided.pop(key, None)
 
     def as_decided(self, pod: Pod) -> Pod:
         """Return a pod of the watch with the nominated node that was decided for it."""

@@ -23,9 +23,13 @@ Write = Callable[[], Awaitable[object]]
 
 
 class PodWrites:
-    """The writes that wait or are under way, by the UID of their pod."""
+    """The writes that wait or are under way, by the UID of their pod.
+
+    `on_failed` is called with the UID of a pod if its last write fails.
+    """
 
     def __init__(self, sleep: Sleep) -> None:
+        self.on_failed: Callable[[str], object] = lambda _: None
         self._sleep = sleep
         self._last: dict[str, asyncio.Task[None]] = {}
 
@@ -77,10 +81,13 @@ class PodWrites:
             wait_seconds *= _GROWTH
 
     def _end(self, uid: str, name: str, task: asyncio.Task[None]) -> None:
-        if self._last.get(uid) is task:
+        is_last = self._last.get(uid) is task
+        if is_last:
             del self._last[uid]
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("cannot update a pod", extra={"pod": name, "error": str(error)})
+            if is_last:
+                self.on_failed(uid)
 
 
 async def cancelled(tasks: Collection[asyncio.Task[None]]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from extender_service.kube.api_errors import ApiError, ApiStatus
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.pending_pods import PendingPodCondition, PendingPodStatus
 from extender_service.kube.types.pods import pod_uid
@@ -21,11 +22,12 @@ from tests.support.objects import make_pod
 
 
 class Api:
-    """Takes patches once its gate is open; those of the namespaces in `open` at once."""
+    """Takes patches once its gate is open, or refuses them; those of the namespaces in `open` at once."""
 
     def __init__(self) -> None:
         self.gate = asyncio.Event()
         self.open: set[str] = set()
+        self.refuses = False
         self.under_way = self.most_under_way = 0
         self.statuses: list[tuple[str, Mapping[str, Any]]] = []
 
@@ -36,6 +38,8 @@ class Api:
             await self.gate.wait()
         await asyncio.sleep(0)
         self.under_way -= 1
+        if self.refuses:
+            raise ApiError(ApiStatus(403, "Forbidden", "a webhook says no"))
         self.statuses.append((name, patch["status"]))
 
     async def delete_pod(self, namespace: str, name: str, uid: str) -> None:
@@ -69,6 +73,15 @@ class Reporting:
         shown = msgspec.structs.replace(shown, metadata=metadata, status=status)
         self.pending.put(shown)
         return shown
+
+    def nominate(self, pod: Pod, node_name: str, message: str) -> None:
+        """Fail an attempt that decides about the pod's nomination."""
+        self.pending.nominate(pod, node_name)
+        self.reports.add(pod, failure(message, nomination=node_name))
+
+    def nominated_elsewhere(self, pod: Pod) -> str:
+        """The nominated node that attempts see once the watch shows that another program nominated a pod for b."""
+        return self.pending.as_decided(self.show(pod, "9", nominated="b")).status.nominated_node_name
 
     async def end(self) -> None:
         self.api.gate.set()
@@ -287,3 +300,56 @@ async def test_a_condition_names_the_generation_that_was_attempted_though_the_po
     await reporting.end()
     [status] = [status for name, status in reporting.api.statuses if name == "changed"]
     assert status["conditions"][0]["observedGeneration"] == 1
+
+
+@in_event_loop
+async def test_a_nomination_that_is_withdrawn_before_it_was_written_gives_way_to_one_by_another_program() -> None:
+    others, pod = [make_pod(f"p{number}") for number in range(MOST_REPORTS_AT_ONCE)], make_pod("p")
+    reporting = Reporting(*others)
+    reporting.show(pod, "1", "no room")
+    fill(reporting, others)
+    await turns()
+    reporting.nominate(pod, "a", "preempts")
+    reporting.nominate(pod, "", "no room")
+    await reporting.end()
+    assert "p" not in [name for name, _ in reporting.api.statuses]
+    assert reporting.nominated_elsewhere(pod) == "b"
+
+
+@in_event_loop
+async def test_a_nomination_that_is_taken_back_before_it_was_written_gives_way_to_one_by_another_program() -> None:
+    others, pod = [make_pod(f"p{number}") for number in range(MOST_REPORTS_AT_ONCE)], make_pod("p")
+    reporting = Reporting(*others)
+    reporting.show(pod, "1")
+    fill(reporting, others)
+    await turns()
+    reporting.nominate(pod, "a", "preempts")
+    reporting.reports.note_taken_back(pod)
+    assert reporting.nominated_elsewhere(pod) == "b"
+    await reporting.end()
+
+
+@pytest.mark.parametrize(("shown", "decided"), [("", "a"), ("a", "")])
+@in_event_loop
+async def test_a_nomination_whose_write_is_refused_gives_way_to_one_by_another_program(
+    shown: str, decided: str
+) -> None:
+    reporting, pod = Reporting(), make_pod("p")
+    reporting.show(pod, "1", nominated=shown)
+    reporting.api.refuses = True
+    reporting.nominate(pod, decided, "preempts")
+    await reporting.end()
+    assert reporting.nominated_elsewhere(pod) == "b"
+
+
+@in_event_loop
+async def test_a_nomination_that_was_written_stays_though_a_later_text_is_refused() -> None:
+    reporting, pod = Reporting(), make_pod("p")
+    shown = reporting.show(pod, "1")
+    reporting.api.gate.set()
+    reporting.nominate(pod, "a", "preempts")
+    await reporting.end()
+    reporting.api.refuses = True
+    reporting.reports.add(pod, failure("waits for its victims"))
+    await reporting.end()
+    assert reporting.pending.as_decided(shown).status.nominated_node_name == "a"

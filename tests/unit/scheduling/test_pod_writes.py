@@ -1,6 +1,7 @@
 """Writes about one pod keep their order; those about others do not wait for them; what may pass is tried again."""
 
 import asyncio
+from functools import partial
 
 import pytest
 
@@ -59,6 +60,18 @@ async def test_a_write_that_fails_lets_the_next_one_go_on() -> None:
         await failing
     await writes.close()
     assert server.written == ["second"]
+
+
+@pytest.mark.parametrize(("errors", "reported"), [([403], []), ([403, 403], ["a"])])
+@in_event_loop
+async def test_only_a_failure_of_the_last_write_about_a_pod_is_reported(errors: list[int], reported: list[str]) -> None:
+    writes, server, failed = PodWrites(no_sleep), Server(*map(refusal, errors)), list[str]()
+    writes.on_failed = failed.append
+    server.gate.set()
+    for what in ("first", "second"):
+        writes.add("a", "default/a", partial(server.write, what))
+    await writes.close()
+    assert failed == reported
 
 
 @in_event_loop
