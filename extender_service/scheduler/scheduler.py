@@ -291,6 +291,7 @@ class Scheduler:
         """
         pod = self._pending.get(pod_name(placement.pod))
         if not placement.is_confirmed and pod is not None and pod_uid(pod) == placement.uid:
+            self._pending.forget_nomination(pod_name(pod), placement.uid)
             self._queue.add(pod)
         left = pod_on(placement.pod, placement.node_name)
         self._queue.move_all_to_active_or_backoff(self._room_freed, left, None)

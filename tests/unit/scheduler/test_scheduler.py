@@ -854,6 +854,23 @@ async def test_a_pod_whose_binding_a_restored_backup_takes_back_is_queued_again(
 
 
 @in_virtual_time
+async def test_a_nomination_that_a_restored_backup_takes_back_with_a_binding_gives_way_to_one_by_another_program() -> (
+    None
+):
+    world, pod = SchedulerWorld(make_node("a", SMALL)), make_pod("p", requests={"cpu": "1"})
+    world.create(pod)
+    world.attempt()
+    world.pending.nominate(pod, "a")
+    await world.scheduler.close()
+    world.api.pods["default", "p"] = pod
+    await asyncio.sleep(CONFIRM_SECONDS + 1)
+    metadata = msgspec.structs.replace(pod.metadata, resource_version="2")
+    world.create(msgspec.structs.replace(pod, metadata=metadata, status=PodStatus(nominated_node_name="b")))
+    [entry] = world.queue.entries()
+    assert entry.info.pod.status.nominated_node_name == "b"
+
+
+@in_virtual_time
 async def test_a_pod_that_has_ended_before_the_watch_shows_its_binding_leaves_its_room_to_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
