@@ -45,6 +45,7 @@ from extender_service.queue.scheduling_queue import SchedulingQueue
 from extender_service.scheduler.assigned_pods import assigned_pod, is_assigned, pod_on
 from extender_service.scheduler.event_timing import UNTIMED, EventTiming, timed
 from extender_service.scheduler.node_order import NodeOrder
+from extender_service.scheduler.nominated_pods import report_unnominated
 from extender_service.scheduler.pod_lister import PodLister
 from extender_service.scheduler.pod_resource_metrics import PodResourceMetrics
 
@@ -188,7 +189,7 @@ class _Pods:
         if not self._is_assumed(new):
             self._queue.update(old, self._pending.as_decided(new))
             if old.status.nominated_node_name != new.status.nominated_node_name:
-                self._report_unnominated(old)
+                report_unnominated(self._queue, self._rules, old)
             return
         is_going = bool(new.metadata.deletion_timestamp and not old.metadata.deletion_timestamp)
         if is_going and self._rules.deletion_frees_place:
@@ -239,14 +240,6 @@ class _Pods:
         self._queue.move_all_to_active_or_backoff(self._events.assigned_pod_delete, pod, None)
         return self._events.assigned_pod_delete.label
 
-    def _report_unnominated(self, pod: Pod) -> None:
-        """Report that the node for which a pod was nominated has room for others, as if the pod had been there."""
-        if pod.status.nominated_node_name and self._rules.nominated_pods_free_room:
-            priority = pod.spec.priority
-            self._queue.move_all_to_active_or_backoff(
-                self._events.assigned_pod_delete, pod, None, lambda other: other.spec.priority <= priority
-            )
-
     def _forget_pending(self, key: str, *, is_bound: bool = False) -> bool:
         """Take a pod out of the queue that is gone or on a node now; if it is gone, its place is free.
 
@@ -260,11 +253,11 @@ class _Pods:
             return True
         if self._rules.deletion_frees_place:
             if not self._free_place(pod):
-                self._report_unnominated(pod)
+                report_unnominated(self._queue, self._rules, pod)
         elif self._end_wait(pod):
             self._report_deleted(pod)
         elif is_bound or not self._end_bound(pod):
-            self._report_unnominated(pod)
+            report_unnominated(self._queue, self._rules, pod)
         return True
 
     def _free_place(self, pod: Pod) -> bool:

@@ -19,7 +19,7 @@ import msgspec
 from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.pods import pod_uid
 from extender_service.scheduler.failure import Failure
-from extender_service.scheduler.pod_lister import PodLister
+from extender_service.scheduler.pod_lister import PodLister, nominated
 from extender_service.scheduler.pod_status import condition_of, failure_patch, generation_of, shown_condition
 from extender_service.scheduling.eviction import PodApi
 from extender_service.scheduling.pod_writes import PodWrites, Write, cancelled
@@ -79,7 +79,8 @@ class FailureReports:
     `writes` keeps the order for each pod. `held_back_seconds` returns how long the client's rate limit would hold back
     a request.
 
-    `with_generation`, conditions have the generation of the pod that was attempted.
+    `with_generation`, conditions have the generation of the pod that was attempted. `on_unwritten` is called for a pod
+    with its nominated node, if that nomination ends before it was written: the watch will not show its end.
     """
 
     def __init__(
@@ -91,7 +92,9 @@ class FailureReports:
         held_back_seconds: Callable[[], float] = not_held_back,
         *,
         with_generation: bool = False,
+        on_unwritten: Callable[[Pod], object] = lambda _: None,
     ) -> None:
+        self._on_unwritten = on_unwritten
         self._api = api
         self._writes = writes
         self._pending = pending
@@ -119,6 +122,8 @@ class FailureReports:
         if earlier is not None and failure.nomination is None:  # the earlier one is still to be written
             failure = msgspec.structs.replace(failure, nomination=earlier.failure.nomination)
             goes_first = earlier.goes_first
+        elif earlier is not None and failure.nomination != earlier.failure.nomination:
+            self._report_unwritten(earlier)
         self._waiting[uid] = _Report(pod, failure, self._wall_clock(), goes_first)
         if uid not in self._in_turn or (goes_first and not self._in_turn[uid]):
             self._ask_for_turn(uid, pod.metadata.namespace, goes_first=goes_first)
@@ -135,6 +140,7 @@ class FailureReports:
         """Note that a pod's nomination is about to be taken back elsewhere: no report that waits may write it later."""
         waiting = self._waiting.get(pod_uid(pod))
         if waiting is not None:
+            self._report_unwritten(waiting)
             failure = msgspec.structs.replace(waiting.failure, nomination=None)
             self._waiting[pod_uid(pod)] = msgspec.structs.replace(waiting, failure=failure)
         shown = self._shown(pod)
@@ -225,6 +231,12 @@ class FailureReports:
     def _shows_all(self, pod: Pod) -> bool:
         """Return whether the watch shows all that was written about a pod that is shown so, and no write is left."""
         return self._unshown(pod) is None and pod_uid(pod) not in self._writes
+
+    def _report_unwritten(self, report: _Report) -> None:
+        """Report that the nomination of a report that waits has ended, if the watch does not show it otherwise."""
+        shown, node_name = self._shown(report.pod), report.failure.nomination
+        if shown is not None and node_name and shown.status.nominated_node_name != node_name:
+            self._on_unwritten(nominated(shown, node_name))
 
     def _note_failed(self, uid: str) -> None:
         """Note that the last write about a pod failed: a nomination that it has will not be shown."""

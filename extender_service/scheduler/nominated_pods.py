@@ -1,10 +1,15 @@
-"""The queue's nominated pods, which the engine asks for: the queue knows them before the watch does."""
+"""The queue's nominated pods, which the engine asks for: the queue knows them before the watch does.
+
+Where a nomination ends, other pods may fit.
+"""
 
 from collections.abc import Callable, Iterator
 
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.state.nominated_columns import Nominated, NominatedColumns
 from extender_service.cluster.structures.change_log import ChangeLog
+from extender_service.config.rules import Rules
+from extender_service.framework.events import reported_events
 from extender_service.kube.types.core import Pod
 from extender_service.queue.nominator import Nominator
 from extender_service.queue.scheduling_queue import SchedulingQueue
@@ -14,6 +19,13 @@ def nominations(cluster: Cluster, queue: SchedulingQueue) -> Callable[[Pod], Nom
     """Return the function that the engine asks for nominated pods: others of the pod's priority or more."""
     source = _Nominator(cluster, queue.nominator)
     return NominatedColumns(cluster.pods, cluster.nodes, cluster.placements, source).counting_for
+
+
+def report_unnominated(queue: SchedulingQueue, rules: Rules, pod: Pod) -> None:
+    """Report that the node for which a pod was nominated has room for others, as if the pod had been there."""
+    if pod.status.nominated_node_name and rules.nominated_pods_free_room:
+        event, priority = reported_events(rules).assigned_pod_delete, pod.spec.priority
+        queue.move_all_to_active_or_backoff(event, pod, None, lambda other: other.spec.priority <= priority)
 
 
 class _Nominator:

@@ -55,7 +55,7 @@ class PodLister:
         """
         self._end(key)
         pod, decided = self._by_key.pop(key, None), self._decided.pop(key, "")
-        return _nominated(pod, decided) if pod is not None and decided else pod
+        return nominated(pod, decided) if pod is not None and decided else pod
 
     def nominate(self, pod: Pod, node_name: str) -> None:
         """Note that a pod is about to be nominated for a node; an empty name takes its nominated node back."""
@@ -76,7 +76,7 @@ class PodLister:
     def as_decided(self, pod: Pod) -> Pod:
         """Return a pod of the watch with the nominated node that was decided for it."""
         node_name = self._decided.get(pod_name(pod))
-        return pod if node_name is None else _nominated(pod, node_name)
+        return pod if node_name is None else nominated(pod, node_name)
 
     def shows_nomination(self, pod: Pod, node_name: str) -> bool:
         """Return whether the watch shows that a pod is nominated for a node, and nothing else was decided since."""
@@ -109,5 +109,6 @@ class PodLister:
             act()
 
 
-def _nominated(pod: Pod, node_name: str) -> Pod:
+def nominated(pod: Pod, node_name: str) -> Pod:
+    """Return a pod that is nominated for a node, or for none if the name is empty."""
     return structs.replace(pod, status=structs.replace(pod.status, nominated_node_name=node_name))

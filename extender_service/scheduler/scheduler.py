@@ -37,6 +37,7 @@ from extender_service.scheduler.attempt_metrics import UNCOUNTED, AttemptMetrics
 from extender_service.scheduler.failure import SCHEDULER_ERROR, UNSCHEDULABLE, Failure, words
 from extender_service.scheduler.failure_reports import FailureReports
 from extender_service.scheduler.look_budget import LookBudget
+from extender_service.scheduler.nominated_pods import report_unnominated
 from extender_service.scheduler.pod_lister import PodLister
 from extender_service.scheduling import pod_events
 from extender_service.scheduling.binder import BindError
@@ -94,6 +95,7 @@ class Scheduler:
             wall_clock,
             held_back_seconds,
             with_generation=self._rules.conditions_have_generation,
+            on_unwritten=partial(report_unnominated, queue, self._rules),
         )
         self._evictions = Evictions(
             engine,

@@ -59,9 +59,15 @@ class Reporting:
         for pod in pods:
             self.pending.put(whole(pod))
         self.writes = PodWrites(asyncio.sleep)
+        self.unwritten: list[str] = []
         self.now = 1_800_000_000.0
         self.reports = FailureReports(
-            self.api, self.writes, self.pending, lambda: self.now, with_generation=with_generation
+            self.api,
+            self.writes,
+            self.pending,
+            lambda: self.now,
+            with_generation=with_generation,
+            on_unwritten=lambda pod: self.unwritten.append(pod.status.nominated_node_name),
         )
 
     def show(self, pod: Pod, version: str, message: str = "", nominated: str = "", generation: int = 1) -> Pod:
@@ -214,6 +220,19 @@ async def test_patches_that_hang_hold_up_no_other_namespace_and_a_pod_has_one_of
     assert reporting.api.messages("p999") == ["failure 99"]
 
 
+@pytest.mark.parametrize("shown", ["", "a", "b"])
+@in_event_loop
+async def test_the_end_of_a_nomination_is_reported_by_the_watch_if_the_watch_shows_the_nomination(shown: str) -> None:
+    others, pod = [make_pod(f"p{number}") for number in range(MOST_REPORTS_AT_ONCE)], make_pod("p")
+    reporting = Reporting(*others)
+    reporting.show(pod, "1", nominated=shown)
+    fill(reporting, others)
+    for node_name in ("a", "a", ""):
+        reporting.nominate(pod, node_name, "failed")
+    assert reporting.unwritten == ([] if shown == "a" else ["a"])
+    await reporting.end()
+
+
 @pytest.mark.parametrize("is_answered", [False, True])
 @in_event_loop
 async def test_a_nomination_is_withdrawn_though_the_watch_does_not_show_it_yet(is_answered: bool) -> None:
@@ -313,6 +332,7 @@ async def test_a_nomination_that_is_withdrawn_before_it_was_written_gives_way_to
     reporting.nominate(pod, "", "no room")
     await reporting.end()
     assert "p" not in [name for name, _ in reporting.api.statuses]
+    assert reporting.unwritten == ["a"]
     assert reporting.nominated_elsewhere(pod) == "b"
 
 

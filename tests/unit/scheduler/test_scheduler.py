@@ -386,6 +386,25 @@ async def test_a_pod_whose_nomination_waits_to_be_written_preempts_no_more(minor
     assert "not eligible due to a terminating pod on the nominated node." in status["conditions"][0]["message"]
 
 
+@pytest.mark.parametrize(("minor", "wakes"), [(32, False), (37, True)])
+@in_event_loop
+async def test_a_nomination_that_is_taken_back_before_it_was_written_wakes_others_from_1_33_on(
+    minor: int, wakes: bool
+) -> None:
+    world = full_of_reports(minor)
+    lower = important("lower")
+    world.create(lower, important("other"))
+    assert world.attempt_all() == ["lower", "other"]
+    await turns()
+    world.clock.pass_seconds(60)
+    spec = msgspec.structs.replace(lower.spec, priority=200)
+    world.create(msgspec.structs.replace(important("higher"), spec=spec))
+    assert world.attempt() == "higher"
+    await turns()
+    assert ("other" in world.attempt_all()) == wakes
+    await world.scheduler.abandon()
+
+
 @in_event_loop
 async def test_a_pod_whose_nomination_was_taken_back_before_it_was_written_preempts_elsewhere() -> None:
     world = full_of_reports(37)
