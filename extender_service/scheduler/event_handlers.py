@@ -46,7 +46,7 @@ from extender_service.scheduler.assigned_pods import assigned_pod, is_assigned, 
 from extender_service.scheduler.event_timing import UNTIMED, EventTiming, timed
 from extender_service.scheduler.node_order import NodeOrder
 from extender_service.scheduler.nominated_pods import report_unnominated
-from extender_service.scheduler.pod_lister import PodLister
+from extender_service.scheduler.pod_lister import PodLister, nominated
 from extender_service.scheduler.pod_resource_metrics import PodResourceMetrics
 
 # The resource of an event, and how its label begins in v1.31.1.
@@ -186,6 +186,8 @@ class _Pods:
         return (*(label for label in changes if label != updated), updated)
 
     def _update_pending(self, old: Pod, new: Pod) -> None:
+        if pod_uid(old) != pod_uid(new):
+            old = self._as_nominated(old)
         if not self._is_assumed(new):
             self._queue.update(old, self._pending.as_decided(new))
             if old.status.nominated_node_name != new.status.nominated_node_name:
@@ -248,6 +250,8 @@ class _Pods:
         pod = self._pending.take(key)
         if pod is None:
             return False
+        if self._rules.nominated_pods_free_room:
+            pod = self._as_nominated(pod)
         self._queue.delete(pod)
         if is_bound and self._rules.bound_nominees_free_no_room:
             return True
@@ -259,6 +263,11 @@ class _Pods:
         elif is_bound or not self._end_bound(pod):
             report_unnominated(self._queue, self._rules, pod)
         return True
+
+    def _as_nominated(self, pod: Pod) -> Pod:
+        """Return a pod that has gone with the node that it was nominated for, which the watch may not have shown."""
+        node_name = self._queue.nominator.node_of.get(pod_uid(pod))
+        return nominated(pod, node_name) if node_name and not pod.status.nominated_node_name else pod
 
     def _free_place(self, pod: Pod) -> bool:
         """Free the place of a pod that is deleted while it is being bound; returns whether it was

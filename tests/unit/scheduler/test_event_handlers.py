@@ -19,6 +19,7 @@ from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.interface import Plugin, PreBind
 from extender_service.framework.queueing_hints import queueing_hints
 from extender_service.framework.status import Status, unschedulable
+from extender_service.kube.api_errors import ApiError, ApiStatus
 from extender_service.kube.resources.api_resources import PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES
 from extender_service.kube.types.core import (
     Affinity,
@@ -169,6 +170,28 @@ async def test_a_pod_that_goes_before_the_watch_shows_that_its_nomination_is_wit
     assert world.where() == {"unschedulable": 1}
     world.delete(pod)
     assert world.where() == {"active": 1}
+    await world.scheduler.close()
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+@in_event_loop
+async def test_a_pod_that_goes_after_its_nomination_was_refused_leaves_its_room_to_others(is_made_again: bool) -> None:
+    world = SchedulerWorld(make_node("a"), rules=rules_of(37))
+    pod = changed(make_pod("p", requests=FULL), "1", priority=100)
+    world.api.errors["patch", "p"] = [ApiError(ApiStatus(403, "Forbidden", "a webhook says no"))]
+    world.create(make_pod("victim", "a", requests=FULL), pod)
+    assert world.attempt() == "p"
+    await world.scheduler.close()
+    assert dict(world.queue.nominator.on_nodes()) == {"uid-of-p": "a"}
+    world.create(make_pod("other", requests=FULL))
+    assert world.attempt() == "other"
+    world.clock.pass_seconds(60)
+    if is_made_again:  # as a list shows it
+        world.create(changed(make_pod("p", uid="another", requests=FULL), "2", priority=100))
+    else:
+        world.delete(pod)
+    assert dict(world.queue.nominator.on_nodes()) == {}
+    assert "other" in world.attempt_all()
     await world.scheduler.close()
 
 
