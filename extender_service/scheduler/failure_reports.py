@@ -46,6 +46,7 @@ class _Sent(msgspec.Struct, frozen=True, gc=False):
 
     - `key`: the pod's namespace/name
     - `version`: the resource version that the watch showed when the first write began that it does not show yet
+    - `nominates`: whether any of the writes nominates the pod for a node
     - `nomination`: None if the last write has none
     - `condition`: the hash of its texts, which may be long; None if none was written, and so `at_seconds`, the time of
       its transition
@@ -53,6 +54,7 @@ class _Sent(msgspec.Struct, frozen=True, gc=False):
 
     key: str
     version: str
+    nominates: bool = False
     nomination: str | None = None
     condition: int | None = None
     at_seconds: float | None = None
@@ -133,7 +135,8 @@ class FailureReports:
         shown = self._shown(pod)
         if shown is not None:
             sent = self._unshown(shown) or _Sent.before(shown)
-            self._remember(shown, msgspec.structs.replace(sent, nomination=node_name))
+            nominates = sent.nominates or bool(node_name)
+            self._remember(shown, msgspec.structs.replace(sent, nominates=nominates, nomination=node_name))
             self._pending.nominate(shown, node_name)
 
     def note_taken_back(self, pod: Pod) -> None:
@@ -144,10 +147,13 @@ class FailureReports:
             failure = msgspec.structs.replace(waiting.failure, nomination=None)
             self._waiting[pod_uid(pod)] = msgspec.structs.replace(waiting, failure=failure)
         shown = self._shown(pod)
-        if shown is not None and not shown.status.nominated_node_name and self._shows_all(shown):
-            self._pending.forget_nomination(pod_name(shown), pod_uid(shown))  # it was not written
-        else:
+        if shown is None:
+            return
+        sent = self._unshown(shown)
+        if shown.status.nominated_node_name or (sent is not None and sent.nominates):
             self.note_nomination(pod, "")
+        else:
+            self._pending.forget_nomination(pod_name(shown), pod_uid(shown))  # the watch will not show that it ends
 
     def forget(self, uid: str) -> None:
         """Drop what is not written yet about a pod that has a node now."""
@@ -209,8 +215,9 @@ class FailureReports:
         if patch is None:
             self._pending.forget_nomination(sent.key, pod_uid(pod))
             return None
+        nominates = sent.nominates or bool(failure.nomination)
         condition = hash(condition_of(failure))
-        self._remember(pod, _Sent(sent.key, sent.version, failure.nomination, condition, at_seconds))
+        self._remember(pod, _Sent(sent.key, sent.version, nominates, failure.nomination, condition, at_seconds))
         namespace, name = pod.metadata.namespace, pod.metadata.name
         return lambda: self._api.patch_pod_status(namespace, name, patch)
 

@@ -400,8 +400,8 @@ class Scheduler:
         """Let no report nominate a pod whose nomination is about to be taken back."""
         self._reports.note_taken_back(pod)
         shown = self._pending.get(pod_name(pod))
-        if shown is not None and not shown.status.nominated_node_name and pod_uid(pod) not in self._writes:
-            self._queue.update(pod, shown)  # it was not written, so the watch will show no change
+        if shown is not None and not shown.status.nominated_node_name:
+            self._queue.update(pod, shown)  # the watch may never show the nomination, nor its end
 
     async def _may_come_back(self, info: QueuedPodInfo, failure: Failure) -> None:
         """Wait while pods that come back in this turn of the event loop have many events to look at."""

@@ -349,6 +349,32 @@ async def test_a_nomination_that_is_taken_back_before_it_was_written_gives_way_t
     await reporting.end()
 
 
+@in_event_loop
+async def test_a_nomination_that_is_taken_back_while_it_waits_for_an_earlier_text_gives_way_to_one_elsewhere() -> None:
+    reporting, pod = Reporting(), make_pod("p")
+    reporting.show(pod, "1")
+    reporting.reports.add(pod, failure("no room"))
+    await turns()
+    reporting.nominate(pod, "a", "preempts")
+    reporting.reports.note_taken_back(pod)
+    assert reporting.nominated_elsewhere(pod) == "b"
+    await reporting.end()
+
+
+@in_event_loop
+async def test_a_nomination_that_was_written_is_taken_back_though_a_text_was_written_since() -> None:
+    reporting, pod = Reporting(), make_pod("p")
+    reporting.show(pod, "1")
+    reporting.api.gate.set()
+    reporting.nominate(pod, "a", "preempts")
+    await reporting.end()
+    reporting.reports.add(pod, failure("waits for its victims"))
+    await reporting.end()
+    reporting.reports.note_taken_back(pod)
+    late = reporting.show(pod, "2", "preempts", "a")
+    assert reporting.pending.as_decided(late).status.nominated_node_name == ""
+
+
 @pytest.mark.parametrize(("shown", "decided"), [("", "a"), ("a", "")])
 @in_event_loop
 async def test_a_nomination_whose_write_is_refused_gives_way_to_one_by_another_program(

@@ -428,6 +428,33 @@ async def test_a_pod_whose_nomination_was_taken_back_before_it_was_written_preem
 
 
 @in_event_loop
+async def test_a_nomination_that_is_taken_back_while_it_waits_for_an_earlier_text_counts_no_more() -> None:
+    world = SchedulerWorld(make_node("a", {"cpu": "1"}), rules=rules_of(37))
+    world.api.slow, world.api.gate = {"lower"}, asyncio.Event()
+    lower = important("lower")
+    world.create(lower)
+    assert world.attempt() == "lower"
+    await turns()
+    world.create(make_pod("low-a", "a", requests=CPU))
+    world.clock.pass_seconds(60)
+    world.node_watch.apply(make_node("a"))
+    assert world.attempt() == "lower"
+    await turns()
+    spec = msgspec.structs.replace(lower.spec, priority=200)
+    world.create(msgspec.structs.replace(important("higher"), spec=spec))
+    assert world.attempt() == "higher"
+    await turns()
+    assert dict(world.queue.nominator.on_nodes()) == {"uid-of-higher": "a"}
+    world.create(being_preempted(make_pod("low-a", "a", requests=CPU)), make_pod("low-c", "c", requests=CPU))
+    world.clock.pass_seconds(60)
+    world.node_watch.apply(make_node("c"))
+    assert "lower" in world.attempt_all()
+    await turns()
+    assert world.api.named("delete") == ["low-a", "low-c"]
+    await world.scheduler.abandon()
+
+
+@in_event_loop
 async def test_a_pod_that_waits_before_its_binding_is_nominated_though_its_nomination_was_not_written_before() -> None:
     world = full_of_reports(37)
     world.engine.profiles.of(whole(important("high"))).permit = (Late(None, world.handle),)
