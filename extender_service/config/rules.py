@@ -282,6 +282,10 @@ class Rules:
     failure_takes_nomination_back: bool = _since(35)
     # If a pod was deleted during its attempt, and recreated under its name, its failure has no event.
     no_failure_event_for_recreated_pod: bool = _since(36)
+    # A binding is posted again if the API server answers 500 or 503, or refuses the connection: four times in 310 ms.
+    bindings_retried: bool = _since(37)
+    # So is a patch of a pod's status that conflicts with the writes of others.
+    conflicts_retried: bool = _since(37)
 
     # Metrics.
 
@@ -298,6 +302,8 @@ class Rules:
     # A preemption in the background whose victims are all being deleted already does not count; in 1.37, it does again.
     idle_preemptions_uncounted: bool = _since(36)
     idle_preemptions_counted: bool = _since(37)
+    # How long preemptions in the background take is not shown (scheduler_preemption_goroutines_duration_seconds).
+    preemption_time_hidden: bool = _since(37)
     # Updates of pods are also timed under each of the events that they are.
     pod_changes_timed: bool = _since(32)
     # What a pod requests as a whole, and its limits, are shown instead of the sums of its containers.

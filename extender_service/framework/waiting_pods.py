@@ -62,16 +62,13 @@ class WaitingPod:
         if not self._timers:
             self._settle(None)
 
-    def reject(self, plugin: str, message: str) -> None:
-        """Reject the binding; only the first rejection counts."""
-        self._settle(unschedulable(message).given_by(plugin))
+    def reject(self, plugin: str, message: str) -> bool:
+        """Reject the binding; return whether it waited: only the first rejection counts."""
+        return self._settle(unschedulable(message).given_by(plugin))
 
     def preempt(self, plugin: str, message: str) -> bool:
         """Have the binding fail without a rejection, so that the pod is tried again; return whether it waited."""
-        if not self.is_waiting:
-            return False
-        self._settle(Status(Code.ERROR, (message,)).given_by(plugin))
-        return True
+        return self._settle(Status(Code.ERROR, (message,)).given_by(plugin))
 
     async def wait(self) -> Status | None:
         """Wait; return None once all plugins allow the binding, or the rejection.
@@ -87,10 +84,13 @@ class WaitingPod:
         waited = Duration(seconds * 10**9)
         self.reject(plugin, f"rejected due to timeout after waiting {waited} at plugin {plugin}")
 
-    def _settle(self, outcome: Status | None) -> None:
-        if not self._outcome.done():
-            self._outcome.set_result(outcome)
-            self._stop_timers()
+    def _settle(self, outcome: Status | None) -> bool:
+        """End the wait with an outcome; return whether it had none yet."""
+        if self._outcome.done():
+            return False
+        self._outcome.set_result(outcome)
+        self._stop_timers()
+        return True
 
     def _stop_timers(self) -> None:
         for timer in self._timers.values():

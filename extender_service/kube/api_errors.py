@@ -49,6 +49,10 @@ class UnreachableError(KubeError):
     """The connection failed before the whole answer arrived. A write may have taken effect."""
 
 
+class RefusedError(UnreachableError):
+    """Nothing listens at the address, so the request was not sent."""
+
+
 class LargeAnswerError(UnreachableError):
     """The answer has more bytes than it may have. Its connection was closed before the rest came."""
 

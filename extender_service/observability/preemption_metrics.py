@@ -31,7 +31,7 @@ class PreemptionMetrics:
             "Time to evict the victims of a pod in the background (in kube-scheduler, in a goroutine).",
             ["result"],
             buckets=_SECONDS,
-            registry=in_background,
+            registry=None if rules.preemption_time_hidden else in_background,
         )
         self._evictions = Counter(
             "scheduler_preemption_goroutines_execution",

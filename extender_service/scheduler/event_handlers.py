@@ -296,12 +296,12 @@ class _Pods:
         return True
 
     def _end_wait(self, pod: Pod) -> bool:
-        """Free the place of a pod that waits in Permit; returns whether it waited."""
+        """Free the place of a pod that waits in Permit, as its binding is undone; returns whether it waited."""
         waiting = self._profiles.of(pod).waiting_pods.get(pod_uid(pod))
         if waiting is None:
             return False
-        waiting.reject("", "removed")
-        return True
+        # Before 1.35, one that is allowed already still counts as waiting, until its binding goes on.
+        return waiting.reject("", "removed") or not self._rules.deletion_frees_place
 
     def _assigned(self, key: Key) -> Pod | None:
         return assigned_pod(self._cluster, key)

@@ -87,7 +87,7 @@ class Scheduler:
         self._sleep = sleep
         self._wall_clock = wall_clock
         self._metrics = metrics
-        self._writes = PodWrites(sleep)
+        self._writes = PodWrites(sleep, self._rules)
         self._reports = FailureReports(
             api,
             self._writes,

@@ -23,7 +23,7 @@ from extender_service.framework.interface import Plugin, PreBind
 from extender_service.framework.plugin_errors import RAISED
 from extender_service.framework.profile import Profile
 from extender_service.framework.recording import Recorder, code_of, extension_point
-from extender_service.framework.status import Code, Status
+from extender_service.framework.status import Code, Status, unschedulable
 from extender_service.framework.waiting_pods import MAX_WAIT_SECONDS, WaitingPod
 from extender_service.kube.api_errors import KubeError
 from extender_service.kube.types.core import Pod
@@ -223,6 +223,8 @@ class BindingCycle:
             if not self._preempted:
                 raise
             raise CycleError(f"{running(plugin, 'PreBind')}: {self._preempted}") from None
+        if isinstance(status, Status) and status.code == Code.PENDING:  # which no release heeds in PreBind
+            status = unschedulable(*status.reasons)
         _require_none(plugin, "PreBind", status, waits=not self._rules.pre_bind_rejection_backs_off)
 
     async def _wait_on_permit(self) -> None:

@@ -7,17 +7,13 @@ binding that came after it.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection
-from typing import Final
 
+from extender_service.config.rules import DEFAULT_RULES, Rules
 from extender_service.kube.api_errors import ApiError, KubeError, UnreachableError
+from extender_service.kube.connection.retries import is_transient, with_retries
 from extender_service.seams import Sleep
 
 log = logging.getLogger(__name__)
-
-# client-go's retry.DefaultBackoff: how often a write is tried, and the first wait, which grows fivefold.
-_TRIES: Final = 4
-_FIRST_WAIT_SECONDS: Final = 0.01
-_GROWTH: Final = 5.0
 
 Write = Callable[[], Awaitable[object]]
 
@@ -28,8 +24,9 @@ class PodWrites:
     `on_failed` is called with the UID of a pod if its last write fails.
     """
 
-    def __init__(self, sleep: Sleep) -> None:
+    def __init__(self, sleep: Sleep, rules: Rules = DEFAULT_RULES) -> None:
         self.on_failed: Callable[[str], object] = lambda _: None
+        self._rules = rules
         self._sleep = sleep
         self._last: dict[str, asyncio.Task[None]] = {}
 
@@ -68,17 +65,14 @@ class PodWrites:
     async def _after(self, before: asyncio.Task[None] | None, write: Write) -> None:
         if before is not None:
             await asyncio.wait([before])
-        wait_seconds = _FIRST_WAIT_SECONDS
-        for tries_left in range(_TRIES - 1, -1, -1):
-            try:
-                await write()
-            except KubeError as error:
-                if not tries_left or not _is_worth_retrying(error):
-                    raise
-            else:
-                return
-            await self._sleep(wait_seconds)
-            wait_seconds *= _GROWTH
+        await with_retries(write, self._is_worth_retrying, self._sleep)
+
+    def _is_worth_retrying(self, error: KubeError) -> bool:
+        """Return whether another try may succeed: also after a lost answer, as repeating these writes does no harm."""
+        if isinstance(error, ApiError) and error.status_code == 409:
+            # The API server has lost against other writers five times; about a pod that is gone, it says the same again.
+            return self._rules.conflicts_retried and not error.says_gone
+        return is_transient(error) or isinstance(error, UnreachableError)
 
     def _end(self, uid: str, name: str, task: asyncio.Task[None]) -> None:
         is_last = self._last.get(uid) is task
@@ -95,10 +89,3 @@ async def cancelled(tasks: Collection[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _is_worth_retrying(error: KubeError) -> bool:
-    """Return whether another try may succeed (scheduler/util.Retriable)."""
-    if isinstance(error, ApiError):
-        return error.status_code in (500, 503)
-    return isinstance(error, UnreachableError)

@@ -83,6 +83,8 @@ NO_EXAMPLE: Mapping[str, Sequence[str]] = {
         "bound_nominees_free_no_room",
         "failure_takes_nomination_back",
         "no_failure_event_for_recreated_pod",
+        "bindings_retried",
+        "conflicts_retried",
     ),
     "metrics": (
         "cache_size_renamed",
@@ -92,6 +94,7 @@ NO_EXAMPLE: Mapping[str, Sequence[str]] = {
         "victims_counted_first",
         "idle_preemptions_uncounted",
         "idle_preemptions_counted",
+        "preemption_time_hidden",
         "pod_changes_timed",
         "pod_level_resources_shown",
         "queued_entities_counted",

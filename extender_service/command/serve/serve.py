@@ -289,7 +289,7 @@ async def _serve_from(
     metrics.show_not_judged(engine.unsupported.counts)
     if options.preemption == "service" and isinstance(source.api, ApiServer):
         counts = PreemptionMetrics(metrics.prometheus, machine.clock, setup.rules)
-        writes = PodWrites(asyncio.sleep)
+        writes = PodWrites(asyncio.sleep, setup.rules)
         evictions = Evictions(
             engine,
             handle.preemptions,

@@ -1,8 +1,10 @@
 """The words for a connection that fails: the system's own where there are some, such as "Connection refused"."""
 
+import errno
 import os
 import socket
 import ssl
+from collections.abc import Iterator
 from typing import Final
 
 import aiohttp
@@ -22,22 +24,22 @@ CONNECTION_ERRORS: Final = (
 def words_of(error: BaseException) -> str:
     """Return what to report of an error. The system's words lie beneath the libraries' own."""
     text = own_words(error) or type(error).__name__
-    cause: BaseException | None = error
-    while cause is not None:
+    for cause in _causes(error):
         if isinstance(cause, ConnectionResetError) and not str(cause):  # asyncio and uvloop say no more
             text = "the server closed the connection during the TLS handshake"
         elif isinstance(cause, OSError) and str(cause):
             text = _system_words(cause)
-        cause = cause.__cause__ or cause.__context__
     return text
 
 
 def is_distrust(error: BaseException) -> bool:
     """Return whether a server's certificate could not be verified."""
-    cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
-        cause = cause.__cause__ or cause.__context__
-    return cause is not None
+    return any(isinstance(cause, ssl.SSLCertVerificationError) for cause in _causes(error))
+
+
+def is_refused(error: BaseException) -> bool:
+    """Return whether nothing listens at the server's address."""
+    return any(isinstance(cause, OSError) and cause.errno == errno.ECONNREFUSED for cause in _causes(error))
 
 
 def own_words(error: BaseException) -> str:
@@ -47,6 +49,14 @@ def own_words(error: BaseException) -> str:
     if isinstance(error, aiohttp.ClientResponseError):  # what came is no HTTP
         return " ".join(error.message.split())
     return str(error)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and what lies beneath it."""
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__ or cause.__context__
 
 
 def _system_words(error: OSError) -> str:

@@ -11,7 +11,7 @@ from typing import Final
 
 from aiohttp.client_proto import ResponseHandler
 
-from extender_service.kube.api_errors import LargeAnswerError, SilentError, UnreachableError
+from extender_service.kube.api_errors import LargeAnswerError, RefusedError, SilentError, UnreachableError
 from extender_service.kube.connection.answer_reader import AnswerReader
 from extender_service.kube.connection.connection_errors import CONNECTION_ERRORS, words_of
 from extender_service.kube.connection.connector import Connector
@@ -78,7 +78,8 @@ class HttpConnection(asyncio.Protocol):
         except TimeoutError as error:
             raise UnreachableError(f"{self._server}: connection timeout, not open after {seconds:g} s") from error
         except CONNECTION_ERRORS as error:
-            raise UnreachableError(f"{self._server}: {words_of(error)}") from error.with_traceback(None)
+            kind = RefusedError if is_refused(error) else UnreachableError
+            raise kind(f"{self._server}: {words_of(error)}") from error.with_traceback(None)
         transport = opened.transport
         if (
             transport is None or transport.is_closing() or opened.should_close

@@ -93,6 +93,25 @@ async def test_a_pod_that_waits_in_permit_gives_its_place_up_as_it_is_being_dele
     await world.scheduler.abandon()
 
 
+@pytest.mark.parametrize(("minor", "place"), [(34, "a"), (35, ""), (37, "")])
+@in_event_loop
+async def test_a_pod_that_permit_has_allowed_gives_its_place_up_at_once_as_it_is_being_deleted_from_1_35_on(
+    minor: int, place: str
+) -> None:
+    world, pod = SchedulerWorld(make_node("a"), rules=rules_of(minor)), make_pod("waits")
+    profile = world.engine.profiles.of(whole(pod))
+    profile.permit, profile.pre_bind = (Doorman(None, world.handle),), (Slow(None, world.handle),)
+    world.create(pod)
+    assert world.attempt() == "waits"
+    await turns()
+    [waiting] = profile.waiting_pods
+    waiting.allow("Doorman")
+    metadata = msgspec.structs.replace(pod.metadata, resource_version="2", deletion_timestamp="2026-01-01T00:00:00Z")
+    world.create(msgspec.structs.replace(pod, metadata=metadata))
+    assert world.place_of(pod) == place
+    await world.scheduler.abandon()
+
+
 class Slow(PreBind):
     """Prepares a pod for longer than a test takes."""
 

@@ -10,7 +10,7 @@ import pytest
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.framework.cycle_state import CycleState
-from extender_service.framework.guard import CycleError
+from extender_service.framework.guard import CycleError, RejectedError
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Bind, Permit, PostBind, PreBind, Reserve
 from extender_service.framework.plugin_errors import PluginError
@@ -119,6 +119,13 @@ def test_a_refusal_stops_the_cycle_and_names_the_plugin(point: str, name: str) -
     cycle, _ = cycle_of(Recorder("a", [], **{point: unschedulable("not now")}))
     with pytest.raises(CycleError, match=f'running {name} plugin "Recorder": not now'):
         asyncio.run(whole(cycle))
+
+
+def test_a_pod_that_is_to_wait_in_pre_bind_is_rejected() -> None:
+    cycle, _ = cycle_of(Recorder("a", [], pre_bind=Status(Code.PENDING, ("not yet",))))
+    with pytest.raises(RejectedError, match='running PreBind plugin "Recorder": not yet') as raised:
+        asyncio.run(whole(cycle))
+    assert raised.value.status.code == Code.UNSCHEDULABLE
 
 
 @pytest.mark.parametrize("point", ["reserve", "permit", "pre_bind", "bind"])

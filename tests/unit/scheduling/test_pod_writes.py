@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 
+from extender_service.config.rules import rules_of
 from extender_service.kube.api_errors import ApiError, ApiStatus, KubeError, UnreachableError
 from extender_service.scheduling.pod_writes import PodWrites
 from tests.support.event_loop import in_event_loop
@@ -93,3 +94,23 @@ def test_a_refusal_is_not_tried_again(code: int) -> None:
         assert server.tries == 1
 
     run()
+
+
+@pytest.mark.parametrize(
+    ("minor", "message", "tries"),
+    [
+        (36, "the object has been modified", 1),
+        (37, "the object has been modified", 2),
+        (37, "Precondition failed: UID in precondition: a, UID in object meta: b", 1),
+    ],
+)
+@in_event_loop
+async def test_from_1_37_on_a_patch_that_lost_against_other_writers_is_sent_again(
+    minor: int, message: str, tries: int
+) -> None:
+    conflict = ApiError(ApiStatus(409, "Conflict", message))
+    writes, server = PodWrites(no_sleep, rules_of(minor)), Server(conflict)
+    server.gate.set()
+    writing = writes.add("a", "default/a", lambda: server.write("x"))
+    await asyncio.wait([writing])
+    assert (server.tries, writing.exception()) == (tries, None if tries == 2 else conflict)

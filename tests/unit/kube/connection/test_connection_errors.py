@@ -5,7 +5,7 @@ from itertools import pairwise
 import aiohttp
 import pytest
 
-from extender_service.kube.connection.connection_errors import words_of
+from extender_service.kube.connection.connection_errors import is_refused, words_of
 
 
 def raised(*errors: Exception) -> Exception:
@@ -31,3 +31,16 @@ def raised(*errors: Exception) -> Exception:
 )
 def test_the_systems_words_come_first_and_the_kind_of_error_last(error: Exception, words: str) -> None:
     assert words in words_of(error)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (raised(aiohttp.ClientError("cannot"), OSError(errno.ECONNREFUSED, "Connect call failed ('::1', 1)")), True),
+        (ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"), True),
+        (raised(aiohttp.ClientError("cannot"), OSError(errno.EHOSTUNREACH, "No route to host")), False),
+        (ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"), False),
+    ],
+)
+def test_a_server_that_does_not_listen_refuses(error: Exception, expected: bool) -> None:
+    assert is_refused(error) == expected
