@@ -256,7 +256,10 @@ def _show_state(registry: MetricsRegistry, parts: SchedulerParts, candidacy: Can
 
 
 def _credentials(options: ScheduleOptions, config: KubeSchedulerConfiguration, machine: Machine) -> Credentials:
-    """Return how to reach the API server, which a configuration says in the same way in all releases."""
+    """Return how to reach the API server, which a configuration says in the same way in all releases.
+
+    As in kube-scheduler, no file of the user's counts that is not named: it could be about any cluster.
+    """
     kubeconfig = config.client_connection.kubeconfig
     try:
         file = Path(kubeconfig) if kubeconfig else None

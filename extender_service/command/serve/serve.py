@@ -238,7 +238,7 @@ async def _api_server(
 
 def _credentials(options: ServeOptions, machine: Machine) -> Credentials:
     try:
-        return load_credentials(options.kubeconfig, options.master, wall_clock=machine.wall_clock)
+        return load_credentials(options.kubeconfig, options.master, like_kubectl=True, wall_clock=machine.wall_clock)
     except CredentialsError as error:
         raise StartError(str(error)) from error
 

@@ -54,16 +54,17 @@ def load_credentials(
     kubeconfig: Path | None = None,
     master: str = "",
     *,
+    like_kubectl: bool = False,
     service_account: Path = SERVICE_ACCOUNT,
     wall_clock: WallClock = time.time,
 ) -> Credentials:
     """Find the API server and our credentials. Raises CredentialsError.
 
     Tries in this order: the file `kubeconfig`; the API server at the URL `master`, without credentials; the pod's
-    service account; the files in KUBECONFIG; ~/.kube/config. With both arguments, `master` replaces the file's server
-    URL and tls-server-name, as in kube-scheduler.
+    service account; with `like_kubectl` also the user's files, in KUBECONFIG or ~/.kube/config. With both arguments,
+    `master` replaces the file's server URL and tls-server-name, as in kube-scheduler.
     """
-    return _credentials(_select(kubeconfig, master, service_account), wall_clock)
+    return _credentials(_select(kubeconfig, master, service_account, like_kubectl=like_kubectl), wall_clock)
 
 
 def is_in_cluster(service_account: Path = SERVICE_ACCOUNT) -> bool:
@@ -71,7 +72,7 @@ def is_in_cluster(service_account: Path = SERVICE_ACCOUNT) -> bool:
     return _in_cluster(service_account) is not None
 
 
-def _select(kubeconfig: Path | None, master: str, service_account: Path) -> Selection:
+def _select(kubeconfig: Path | None, master: str, service_account: Path, *, like_kubectl: bool) -> Selection:
     if kubeconfig:
         selection = load_kubeconfig([kubeconfig], must_exist=True)
         if not master:
@@ -82,6 +83,15 @@ def _select(kubeconfig: Path | None, master: str, service_account: Path) -> Sele
         return Selection(KubeconfigCluster(server=master), "--master", User(), "--master")
     if in_cluster := _in_cluster(service_account):
         return in_cluster
+    if like_kubectl:
+        return _of_the_user(service_account)
+    raise CredentialsError(
+        f"no API server is configured: there is no service account in {service_account}, and KUBECONFIG and"
+        " ~/.kube/config do not count; give --kubeconfig FILE or, with --config, set its clientConnection.kubeconfig"
+    )
+
+
+def _of_the_user(service_account: Path) -> Selection:
     paths = dict.fromkeys(Path(part) for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part)
     if paths:
         return load_kubeconfig(list(paths), must_exist=False)

@@ -1,4 +1,5 @@
-"""`schedule` in a process of its own: plugins that take too long, and a leader that reads the cluster late.
+"""Which API server `schedule` takes; in a process of its own, plugins that take too long, and a leader that reads the
+cluster late.
 
 For the rest see tests/e2e/scheduler.
 """
@@ -11,6 +12,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from extender_service.command import cli
 from extender_service.serving.watchdog import EXIT_STUCK
 from tests.hostile.stubborn import Stubborn
 from tests.support.event_loop import in_event_loop
@@ -127,6 +131,41 @@ async def scheduling(
             if process.returncode is None:
                 process.kill()
             await process.wait()
+
+
+@pytest.fixture
+def kubeconfig_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file where kubectl looks for it. It cannot be read, so that a program that takes it ends at once."""
+    file = tmp_path / ".kube" / "config"
+    file.parent.mkdir()
+    file.write_text("clusters: [")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    return file
+
+
+@pytest.mark.parametrize("has_configuration", [False, True])
+@pytest.mark.usefixtures("kubeconfig_of_the_user")
+def test_a_kubeconfig_that_is_not_named_does_not_count(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], has_configuration: bool
+) -> None:
+    file = tmp_path / "configuration.yaml"
+    file.write_text(CONFIGURATION.partition("profiles:")[0])
+    assert cli.main(["schedule", "--secure-port=0", *([f"--config={file}"] if has_configuration else [])]) == 1
+    assert "no API server is configured" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("is_configured", [False, True])
+def test_a_kubeconfig_that_is_named_counts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kubeconfig_of_the_user: Path, is_configured: bool
+) -> None:
+    file = tmp_path / "configuration.yaml"
+    connection = f"clientConnection: {{kubeconfig: {kubeconfig_of_the_user}}}\n"
+    file.write_text(CONFIGURATION.partition("profiles:")[0] + connection)
+    named = f"--config={file}" if is_configured else f"--kubeconfig={kubeconfig_of_the_user}"
+    assert cli.main(["schedule", "--secure-port=0", named]) == 1
+    assert f"kubeconfig {kubeconfig_of_the_user}: not valid YAML" in capsys.readouterr().err
 
 
 @in_event_loop

@@ -78,7 +78,7 @@ def test_in_a_pod_the_service_account_comes_before_kubeconfig_files(
     monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path / "config", cluster={"server": "https://c"})))
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
-    credentials = load_credentials(service_account=service_account)
+    credentials = load_credentials(like_kubectl=True, service_account=service_account)
     assert credentials.server == server
     assert credentials.trust.current().ca_pem == (service_account / "ca.crt").read_bytes()
     assert authorization(credentials) == "Bearer POD"
@@ -88,18 +88,29 @@ def test_kubeconfig_files_of_the_environment_are_merged(tmp_path: Path, monkeypa
     one = write_kubeconfig(tmp_path / "one", cluster={"server": "https://one"}, user={"token": "1"})
     two = write_kubeconfig(tmp_path / "two", cluster={"server": "https://two"}, user={"token": "2"})
     monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'missing'}::{two}:{one}")
-    credentials = load_credentials(service_account=tmp_path)
+    credentials = load_credentials(like_kubectl=True, service_account=tmp_path)
     assert (credentials.server, authorization(credentials)) == ("https://two", "Bearer 2")
 
 
 def test_the_home_folder_comes_last(tmp_path: Path) -> None:
     write_kubeconfig(tmp_path / "home/.kube/config", cluster={"server": "https://home"})
-    assert load_credentials(service_account=tmp_path).server == "https://home"
+    assert load_credentials(like_kubectl=True, service_account=tmp_path).server == "https://home"
+
+
+def test_the_users_files_count_only_like_kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = write_kubeconfig(tmp_path / "home/.kube/config", cluster={"server": "https://home"})
+    monkeypatch.setenv("KUBECONFIG", str(home))
+    with pytest.raises(CredentialsError) as error:
+        load_credentials(service_account=tmp_path)
+    assert str(error.value) == (
+        f"no API server is configured: there is no service account in {tmp_path}, and KUBECONFIG and ~/.kube/config "
+        "do not count; give --kubeconfig FILE or, with --config, set its clientConnection.kubeconfig"
+    )
 
 
 def test_without_any_source_the_error_names_them_all(tmp_path: Path) -> None:
     with pytest.raises(CredentialsError) as error:
-        load_credentials(service_account=tmp_path / "serviceaccount")
+        load_credentials(like_kubectl=True, service_account=tmp_path / "serviceaccount")
     message = str(error.value)
     for part in (str(tmp_path / "serviceaccount"), "KUBECONFIG", str(tmp_path / "home/.kube/config"), "--kubeconfig"):
         assert part in message
