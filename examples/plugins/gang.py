@@ -41,8 +41,8 @@ class Gang(PreFilter, Reserve, Permit):
     """Binds pods of one namespace with the same label `example.com/gang` only once `example.com/gang-size` of them (2
     without the label) hold a place. If one of them loses its place, or time runs out, those that wait lose theirs.
 
-    In a complete gang, a pod that replaces one that ended is bound at once. Needs `--mode replace` and the bind verb:
-    only then does the service hold a place from the moment that it chooses it.
+    In a complete gang, a pod that replaces one that ended is bound at once. Works with `schedule`. As an extender, it
+    needs `--mode replace` and the bind verb: only then does the service hold a place from when it chooses it.
     """
 
     name = "Gang"
