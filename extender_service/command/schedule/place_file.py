@@ -25,13 +25,13 @@ PROGRESS_SECONDS = 1.0
 def place_files(options: PlaceOptions) -> None:
     """Print where the pending pods of the files go. Raises StartError."""
     configure_logging(options.log_level, options.log_format)
-    outcomes = uvloop.run(_place(options))
-    text = as_json(outcomes) if options.output == "json" else as_text(outcomes)
+    setup = Setup(options.config, options.plugins, rules=options.emulation.rules())
+    outcomes = uvloop.run(_place(options, setup))
+    text = (as_json if options.output == "json" else as_text)(outcomes, setup.rules.release)
     print(text)  # noqa: T201 - the user asked for it
 
 
-async def _place(options: PlaceOptions) -> list[PodOutcome]:
-    setup = Setup(options.config, options.plugins, rules=options.emulation.rules())
+async def _place(options: PlaceOptions, setup: Setup) -> list[PodOutcome]:
     try:
         simulation = Simulation(
             files=options.cluster_files, config=setup.config, plugins=setup.plugins, rules=setup.rules
@@ -65,21 +65,21 @@ async def show_progress(simulation: Simulation, terminal: TextIO) -> None:
             terminal.flush()
 
 
-def as_json(outcomes: Sequence[PodOutcome]) -> str:
-    """Return the outcomes as a JSON object: `pods`, and how many are `placed` and `unplaced`."""
+def as_json(outcomes: Sequence[PodOutcome], release: str) -> str:
+    """Return the outcomes as a JSON object: `pods`, how many are `placed` and `unplaced`, and which release decided."""
     placed = sum(bool(outcome.node) for outcome in outcomes)
-    found = {"pods": outcomes, "placed": placed, "unplaced": len(outcomes) - placed}
+    found = {"pods": outcomes, "placed": placed, "unplaced": len(outcomes) - placed, "emulated_version": release}
     return msgspec.json.format(msgspec.json.encode(found), indent=2).decode()
 
 
-def as_text(outcomes: Sequence[PodOutcome]) -> str:
-    """Return the outcomes as a table, a pod per line, with the sums below."""
+def as_text(outcomes: Sequence[PodOutcome], release: str) -> str:
+    """Return the outcomes as a table, a pod per line, with the sums and the release that decided below."""
     if not outcomes:
         return "No pod waits for a node."
     rows = [("POD", "NODE", "WHY"), *map(_row, outcomes)]
     pods, nodes = (max(len(row[column]) for row in rows) for column in (0, 1))
     lines = [f"{pod:{pods}}  {node:{nodes}}  {why}".rstrip() for pod, node, why in rows]
-    return "\n".join([*lines, "", _sums(outcomes)])
+    return "\n".join([*lines, "", f"{_sums(outcomes)} (rules of kube-scheduler {release})."])
 
 
 def _row(outcome: PodOutcome) -> tuple[str, str, str]:
@@ -99,4 +99,4 @@ def _sums(outcomes: Sequence[PodOutcome]) -> str:
     ]
     if victims:
         parts.append(f"{victims} running {'pods' if victims > 1 else 'pod'} deleted by preemption")
-    return ", ".join(parts) + "."
+    return ", ".join(parts)

@@ -10,6 +10,7 @@ import pytest
 from extender_service.command.cli import main
 from extender_service.command.schedule import place_file
 from extender_service.command.schedule.place_file import as_text, show_progress
+from extender_service.config.release import NEWEST_MINOR, version_of
 from extender_service.plugin_api import (
     POD,
     ActionType,
@@ -54,7 +55,8 @@ def test_it_prints_where_each_pod_goes_and_why_none_fits(tmp_path: Path, capsys:
     ]
     assert "(preempts ml/notebook)" in lines[3]
     assert why.partition(":")[0] in lines[4]
-    assert lines[-1] == "3 of 4 pending pods placed, 1 Unschedulable, 1 running pod deleted by preemption."
+    sums = "3 of 4 pending pods placed, 1 Unschedulable, 1 running pod deleted by preemption"
+    assert lines[-1] == f"{sums} (rules of kube-scheduler {version_of(NEWEST_MINOR)})."
     assert printed.err == ""
 
 
@@ -71,9 +73,9 @@ def test_a_pod_with_a_field_that_is_not_judged_yet_is_unschedulable(
 
 
 def test_json_has_a_record_for_each_pod(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("--cluster-file", DEMO, "--output", "json") == 0
+    assert run("--cluster-file", DEMO, "--output", "json", "--emulated-version", "1.34") == 0
     found = json.loads(capsys.readouterr().out)
-    assert (found["placed"], found["unplaced"]) == (3, 0)
+    assert (found["placed"], found["unplaced"], found["emulated_version"]) == (3, 0, "1.34")
     assert found["pods"][2] == {
         "namespace": "ml",
         "name": "training-1",
@@ -107,7 +109,7 @@ def test_what_cannot_be_read_is_an_error_in_one_line(tmp_path: Path, capsys: pyt
 
 
 def test_without_pending_pods_it_says_so() -> None:
-    assert as_text([]) == "No pod waits for a node."
+    assert as_text([], "1.37") == "No pod waits for a node."
 
 
 def test_several_reasons_are_counted() -> None:
@@ -116,10 +118,11 @@ def test_several_reasons_are_counted() -> None:
         PodOutcome("default", "b", reason="SchedulingGated", message="waiting"),
         PodOutcome("default", "c", reason="SchedulingGated", message="waiting", victims=("x/y", "x/z")),
     ]
-    assert as_text(outcomes).splitlines()[3:] == [
+    sums = "1 of 3 pending pods placed, 2 SchedulingGated, 2 running pods deleted by preemption"
+    assert as_text(outcomes, "1.37").splitlines()[3:] == [
         "default/c  -     SchedulingGated: waiting (preempts x/y, x/z)",
         "",
-        "1 of 3 pending pods placed, 2 SchedulingGated, 2 running pods deleted by preemption.",
+        f"{sums} (rules of kube-scheduler 1.37).",
     ]
 
 
