@@ -12,6 +12,7 @@ import pytest
 import trustme
 import yaml
 
+from extender_service.command.serve.listeners import DEFAULT_HEALTHZ_PORT
 from extender_service.config.release import NEWEST_MINOR
 from tests.e2e.support.api import APIError
 from tests.e2e.support.objects import Object, node, pod
@@ -95,6 +96,26 @@ def test_an_overlay_names_a_plugin_as_the_page_says(
     containers = [*spec.get("initContainers", ()), *spec["containers"]]
     [ours] = [container for container in containers if container["image"] == "extender-service"]
     assert ours["args"][-1] == "--plugin=my_plugins:NotDraining"
+
+
+def test_beside_an_overlay_moves_metrics_and_probes_to_the_nodes_address_as_the_page_says(
+    shared_control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    blocks = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    [patches] = [block for block in blocks if "--healthz-bind-address" in block]
+    resources = f"resources:\n  - {os.path.relpath(DEPLOY / 'beside', tmp_path)}\n"
+    (tmp_path / "kustomization.yaml").write_text(resources + patches)
+
+    built = [*yaml.safe_load_all(shared_control_plane.kubectl("kustomize", tmp_path))]
+
+    [workload] = [found for found in built if found["kind"] == "DaemonSet"]
+    [container] = workload["spec"]["template"]["spec"]["containers"]
+    assert {"--bind-address=127.0.0.1", "--healthz-bind-address=$(POD_IP)"} < set(container["args"])
+    assert [variable["name"] for variable in container["env"]] == ["POD_IP"]
+    assert {port["name"]: port["containerPort"] for port in container["ports"]}["probes"] == DEFAULT_HEALTHZ_PORT
+    paths = {"startupProbe": "/readyz", "readinessProbe": "/readyz", "livenessProbe": "/livez"}
+    for name, path in paths.items():
+        assert container[name]["httpGet"] == {"port": "probes", "path": path}
 
 
 @pytest.mark.parametrize("name", ["second-scheduler", "beside"])
