@@ -99,7 +99,6 @@ class LimitedHTTP(WholeAnswers):
         was_coming = self._began
         self._came = self._connections.clock()
         self._chunk_bytes, self._has_body_in_chunk = len(data), False
-        self._unset_keepalive_if_required()
         try:
             self.parser.feed_data(data)
         except HttpParserError:
@@ -168,6 +167,8 @@ class LimitedHTTP(WholeAnswers):
     def on_response_complete(self) -> None:
         """Start the time limit for the next request, now that the answer is complete."""
         super().on_response_complete()
+        # `due` is our limit. uvicorn's timer would keep a connection that is reset, and its headers, until it rings.
+        self._unset_keepalive_if_required()
         if self._began is None and self._is_answered:
             self.due = self._connections.clock() + self._limits.idle_seconds
 

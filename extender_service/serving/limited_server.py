@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import math
 import socket
 import ssl
 from collections.abc import Callable, Iterator
@@ -13,7 +12,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from extender_service.serving.browsers import BrowserGuard
-from extender_service.serving.connection_limits import ConnectionLimits, LimitedConnections
+from extender_service.serving.connection_limits import LimitedConnections
 from extender_service.serving.limited_http import LimitedHTTP
 
 log = logging.getLogger(__name__)
@@ -25,7 +24,7 @@ _PAUSE_SECONDS = 1.0
 _PROBES_GRACE_SECONDS = 1
 
 
-def server_config(app: ASGIApp, limits: ConnectionLimits, context: ssl.SSLContext | None = None) -> uvicorn.Config:
+def server_config(app: ASGIApp, context: ssl.SSLContext | None = None) -> uvicorn.Config:
     """Return uvicorn's configuration for an app: nothing but HTTP, over TLS if there is a `context`."""
     config = uvicorn.Config(
         app,
@@ -35,7 +34,6 @@ def server_config(app: ASGIApp, limits: ConnectionLimits, context: ssl.SSLContex
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_keep_alive=math.ceil(limits.idle_seconds),
         timeout_graceful_shutdown=_PROBES_GRACE_SECONDS,
     )
     if context is not None:

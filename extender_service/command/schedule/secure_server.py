@@ -98,7 +98,7 @@ class SecureListener:
             authenticator, authorities = await self._authenticator(clients)
             authorizer = await self._authorizer(clients)
             app = require_authorization(Starlette(routes=routes), authenticator, authorizer, self._refused)
-            config = server_config(app, _LIMITS, self._certificates.context)
+            config = server_config(app, self._certificates.context)
             connections = LimitedConnections(_LIMITS, self._refused, self._machine.clock)
             server = SecureServer(config, connections, BrowserGuard(None))
             address = self._socket.getsockname()

@@ -61,7 +61,7 @@ async def _answering(
     listeners: Listeners, listener: socket.socket, routes: Sequence[BaseRoute], limits: ConnectionLimits
 ) -> AsyncIterator[None]:
     certificates = listeners.certificates if listener is listeners.calls else None
-    config = server_config(Starlette(routes=routes), limits, None if certificates is None else certificates.context)
+    config = server_config(Starlette(routes=routes), None if certificates is None else certificates.context)
     connections = listeners.connections(limits)
     async with asyncio.TaskGroup() as tasks, background(connections.watch()):
         server = LimitedServer(config, connections, listeners.guard(listener))

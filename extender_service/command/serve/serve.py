@@ -338,7 +338,7 @@ async def _answer(
     if listeners.probes is None:
         app.router.routes.extend(operations)
     context = None if listeners.certificates is None else listeners.certificates.context
-    config = server_config(app, options.connections, context)
+    config = server_config(app, context)
     settle_memory(machine)
     limits = _within_open_files(options.connections)
     with ExitStack() as at_end, watchdog(options.watchdog_seconds):

@@ -1,12 +1,14 @@
 """A server within limits, and callers over real connections."""
 
 import asyncio
+import gc
 import json
 import logging
 import socket
 import ssl
 import struct
 import time
+import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -169,6 +171,35 @@ def test_that_a_caller_is_gone_is_known_before_the_event_loop_reads_it(
                 server.may_answer.set()
                 await until(lambda: len(server.connections) == 0)
                 assert hung_up()
+
+    run(main())
+
+
+@pytest.mark.parametrize("goodbye", [socket.socket.close, reset], ids=["closes", "resets"])
+@pytest.mark.parametrize("is_encrypted", [False, True], ids=["plain", "TLS"])
+@both_loops
+def test_a_connection_that_has_ended_is_not_kept(
+    run: Run, is_encrypted: bool, goodbye: Callable[[socket.socket], None], tmp_path: Path
+) -> None:
+    authority = trustme.CA()
+    overwrite(tmp_path, pem_files(issue(authority, "127.0.0.1")))
+    certificates = ServingCertificates(TLSFiles(tmp_path / "tls.crt", tmp_path / "tls.key")) if is_encrypted else None
+    context = client_context(authority) if is_encrypted else None
+
+    async def main() -> None:
+        async with serving(certificates=certificates) as server:
+            caller = await asyncio.to_thread(connected, server.listener.getsockname(), context)
+            caller.sendall(REQUEST)
+            await asyncio.to_thread(caller.recv, 1000)
+            (connection,) = server.server.server_state.connections
+            held = weakref.ref(connection)
+            del connection
+            server.scopes.clear()  # which know whether the caller is gone
+            goodbye(caller)
+            await until(lambda: len(server.connections) == 0)
+            await asyncio.sleep(0.05)
+            gc.collect()
+            assert held() is None
 
     run(main())
 
