@@ -5,6 +5,7 @@ import math
 from typing import Any
 
 from httptools import HttpParserError
+from uvicorn._types import ASGI3Application, ASGIReceiveCallable, ASGISendCallable, Scope
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from extender_service.serving.browsers import BrowserGuard
@@ -171,6 +172,17 @@ class LimitedHTTP(WholeAnswers):
         self._unset_keepalive_if_required()
         if self._began is None and self._is_answered:
             self.due = self._connections.clock() + self._limits.idle_seconds
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        """Begin a request, but not before its caller takes the last answer: one more would be counted nowhere."""
+        super()._start_asgi_task(cycle, self._once_taken(app) if self.flow.write_paused else app)
+
+    def _once_taken(self, app: ASGI3Application) -> ASGI3Application:
+        async def begin(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+            await self.flow.drain()
+            await app(scope, receive, send)
+
+        return begin
 
     @property
     def _is_answered(self) -> bool:

@@ -23,6 +23,7 @@ from starlette.types import Receive, Scope, Send
 
 from extender_service.serving.browsers import BrowserGuard
 from extender_service.serving.connection_limits import ConnectionLimits, LimitedConnections
+from extender_service.serving.limited_http import LimitedHTTP
 from extender_service.serving.limited_server import LimitedServer
 from extender_service.serving.refusals import Refusals
 from extender_service.serving.scope import ARRIVED, HUNG_UP
@@ -33,6 +34,8 @@ Run = Callable[[Coroutine[Any, Any, None]], None]
 HEAD = b"POST /filter HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 REQUEST = HEAD + b"Content-Length: 2\r\n\r\n{}"
 LIMITS = ConnectionLimits(connections=20)
+# Bytes of an answer that the system's buffers do not take whole.
+LARGE = 50_000_000
 
 both_loops = pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
 
@@ -57,6 +60,9 @@ class Server:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.listener.getsockname()[1])
         self.writers.append(writer)
         return Caller(reader, writer)
+
+    async def has_begun(self, requests: int) -> None:
+        await until(lambda: len(self.bodies) == requests)
 
     async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scopes.append(scope)
@@ -85,6 +91,12 @@ class Caller:
             await self.reader.readexactly(2)
         except (asyncio.IncompleteReadError, ConnectionError):
             return b""
+        return head.partition(b"\r\n")[0]
+
+    async def takes_large(self) -> bytes:
+        """Read a large answer; returns its status line."""
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        await self.reader.readexactly(LARGE)
         return head.partition(b"\r\n")[0]
 
     async def is_hung_up_on(self) -> bool:
@@ -508,7 +520,7 @@ def test_a_call_that_is_being_answered_has_time(run: Run) -> None:
 def test_an_answer_that_nobody_takes_is_dropped(run: Run) -> None:
     async def main() -> None:
         async with serving(replace(LIMITS, request_seconds=0.05)) as server:
-            server.answer_bytes = 50_000_000
+            server.answer_bytes = LARGE
             caller = await server.connect()
             caller.writer.write(REQUEST)
             await until(lambda: len(server.scopes) == 1)
@@ -518,6 +530,62 @@ def test_an_answer_that_nobody_takes_is_dropped(run: Run) -> None:
             server.connections.look(0)
             await until(lambda: len(server.connections) == 0)
             assert server.refusals.counts["slow"] == 1
+
+    run(main())
+
+
+@both_loops
+def test_no_request_begins_while_its_caller_does_not_take_the_last_answer(run: Run) -> None:
+    async def main() -> None:
+        async with serving() as server:
+            server.answer_bytes = LARGE
+            caller = await server.connect()
+            caller.writer.write(REQUEST)
+            await server.has_begun(1)
+            body = b"x" * 5_000_000
+            caller.writer.write(HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+            (connection,) = server.server.server_state.connections
+            assert isinstance(connection, LimitedHTTP)
+            await until(lambda: len(connection.cycle.body) > 0)
+            await asyncio.sleep(0.05)
+            assert len(server.scopes) == 1
+            assert len(connection.cycle.body) < 1_000_000  # the rest of it stays in the caller's socket
+            server.answer_bytes = 2
+            assert await caller.takes_large() == b"HTTP/1.1 200 OK"
+            assert await caller.ask(b"") == b"HTTP/1.1 200 OK"
+            assert server.bodies == [b"{}", body]
+
+    run(main())
+
+
+@both_loops
+def test_of_several_requests_at_once_one_begins_with_each_answer_that_is_taken(run: Run) -> None:
+    async def main() -> None:
+        async with serving() as server:
+            server.answer_bytes = LARGE
+            caller = await server.connect()
+            caller.writer.write(3 * REQUEST)
+            for begun in (1, 2, 3):
+                await server.has_begun(begun)
+                await asyncio.sleep(0.05)
+                assert len(server.scopes) == begun
+                assert await caller.takes_large() == b"HTTP/1.1 200 OK"
+
+    run(main())
+
+
+@both_loops
+def test_a_request_whose_caller_goes_without_the_last_answer_is_not_decided_about(run: Run) -> None:
+    async def main() -> None:
+        async with serving() as server:
+            server.answer_bytes = LARGE
+            caller = await server.connect()
+            caller.writer.write(2 * REQUEST)
+            await server.has_begun(1)
+            caller.writer.transport.abort()
+            await until(lambda: len(server.connections) == 0)
+            await until(lambda: not server.server.server_state.tasks)
+            assert server.bodies[1:] in ([], [b""])  # no part of it is received
 
     run(main())
 
