@@ -22,6 +22,7 @@ from extender_service.framework.interface import Plugin
 from extender_service.framework.registry import Registry
 from extender_service.framework.runtime import run_pre_enqueue
 from extender_service.framework.waiting_pods import WaitingPod
+from extender_service.kube.credentials.urls import without_user
 from extender_service.kube.parsing.api_defaults import DEFAULT_SCHEDULER_NAME
 from extender_service.kube.types.core import Node, Object, Pod, pod_name
 from extender_service.kube.types.pending_pods import PendingPodCondition
@@ -69,7 +70,7 @@ class Simulation:
         if not isinstance(config, KubeSchedulerConfiguration):
             config = parse_config(config or _enabling(plugins), ARGS_TYPES, rules)
         if config.extenders:
-            urls = ", ".join(extender.url_prefix for extender in config.extenders)
+            urls = ", ".join(without_user(extender.url_prefix) for extender in config.extenders)
             log.warning("extenders are not asked: the plugins alone decide", extra={"extenders": urls})
         self.time = SimulatedTime()
         self.cluster = Cluster(rules)

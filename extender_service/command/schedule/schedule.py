@@ -133,7 +133,11 @@ async def _schedule_with(
     client = client_of_its_own(candidacy.write_problem)
     events_client = client_of_its_own(candidacy.write_problem)
     async with lease_client, client, events_client, AsyncExitStack() as connections:
-        facts = {"api_server": credentials.server, "profiles": ",".join(names), "emulated_version": setup.rules.release}
+        facts = {
+            "api_server": credentials.shown_server,
+            "profiles": ",".join(names),
+            "emulated_version": setup.rules.release,
+        }
         log.info("starting", extra=facts)
         program = await _program(options, setup, client, events_client, candidacy, connections, listener, machine)
         with watchdog(options.watchdog_seconds):

@@ -145,7 +145,7 @@ def _require_preemption_possible(options: ServeOptions) -> None:
 
 async def _rules_for_server(options: ServeOptions, listeners: Listeners, machine: Machine) -> Rules | None:
     credentials = _credentials(options, machine)
-    log.info("listening", extra={**listeners.urls, "mode": options.mode, "api_server": credentials.server})
+    log.info("listening", extra={**listeners.urls, "mode": options.mode, "api_server": credentials.shown_server})
     at_start = partial(answering_at_start, listeners, _within_open_files(options.connections))
     return await rules_for_server(options.emulation, credentials, at_start, machine)
 

@@ -350,7 +350,7 @@ class KubeClient:
             level = logging.INFO
         # client-go's words, as users look for them.
         text = "Waited for %.3gs due to client-side throttling, not priority and fairness, request: %s:%s"
-        log.log(level, text, seconds, method, self._credentials.server + path)
+        log.log(level, text, seconds, method, self._credentials.shown_server + path)
 
     async def _ask(self, request: _Request) -> bytes:
         """Send a request and return the body of the answer; raises ApiError unless it is a success."""
@@ -393,7 +393,7 @@ class KubeClient:
             async with asyncio.timeout(seconds):
                 return await self._send(http, identity, request)
         except TimeoutError as error:
-            raise SilentError(f"{self._credentials.server}: nothing came for {seconds:g} s", seconds) from error
+            raise SilentError(f"{self._credentials.shown_server}: nothing came for {seconds:g} s", seconds) from error
 
     async def _refusal(self, http: HttpConnection, request: _Request) -> bytes:
         """Return the body of an answer that is no success. A watch may take its time, but its refusal may not."""
@@ -402,7 +402,8 @@ class KubeClient:
                 return await http.body(_MOST_BYTES)
         except TimeoutError as error:
             seconds = request.answer_seconds or 0.0
-            raise SilentError(f"{self._credentials.server}: no whole answer came for {seconds:g} s", seconds) from error
+            server = self._credentials.shown_server
+            raise SilentError(f"{server}: no whole answer came for {seconds:g} s", seconds) from error
 
     async def _send(self, http: HttpConnection, identity: Identity, request: _Request) -> int:
         """Send a request, and wait for the head of the answer; return its status."""

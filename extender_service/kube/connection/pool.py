@@ -138,7 +138,7 @@ class ConnectionPool:
             self._idle.append(connection)
 
     def _open(self) -> "_Connection":
-        connection = _Connection(self._credentials.server, self._connector, self._has_opened, self._tls)
+        connection = _Connection(self._credentials.shown_server, self._connector, self._has_opened, self._tls)
         connection.opening = asyncio.get_running_loop().call_later(_OPENING_SECONDS, self._has_opened, connection)
         self._opening += 1
         self._lent[connection] = self._clock()

@@ -45,33 +45,37 @@ class Posts:
 
         The server may close a connection just when it is used again: then what `is_repeatable` is sent once more.
         """
-        url = f"{self._credentials.server}/{verb}"
+        shown = self._shown(verb)
         try:
             async with asyncio.timeout(self._timeout_seconds):
                 try:
-                    return await self._send(verb, url, body)
+                    return await self._send(verb, body)
                 except httpx.ReadError:
                     if not is_repeatable:
                         raise
-                return await self._send(verb, url, body)
+                return await self._send(verb, body)
         except TimeoutError as error:
             seconds = self._timeout_seconds
             limit = "" if seconds is None else f" within {seconds:g} s"
-            raise PostError(f'Post "{url}": no whole answer{limit}') from error
+            raise PostError(f'Post "{shown}": no whole answer{limit}') from error
         except httpx.TransportError as error:
-            raise PostError(f'Post "{url}": {error}') from error
+            raise PostError(f'Post "{shown}": {error}') from error
 
-    async def _send(self, verb: str, url: str, body: bytes) -> bytes:
+    def _shown(self, verb: str) -> str:
+        return f"{self._credentials.shown_server}/{verb}"
+
+    async def _send(self, verb: str, body: bytes) -> bytes:
         assert self._client is not None, "used outside its context"
+        url = f"{self._credentials.server}/{verb}"
         headers = {"Content-Type": "application/json"}
         async with self._client.stream("POST", url, content=body, headers=headers, timeout=None) as response:
             if response.status_code != httpx.codes.OK:
-                raise PostError(f"failed {verb} with extender at URL {url}, code {response.status_code}")
+                raise PostError(f"failed {verb} with extender at URL {self._shown(verb)}, code {response.status_code}")
             answer = bytearray()
             async for chunk in response.aiter_bytes():
                 answer += chunk
                 if len(answer) > _MOST_BYTES:
-                    raise PostError(f'Post "{url}": the answer is larger than {_MOST_BYTES >> 20} MiB')
+                    raise PostError(f'Post "{self._shown(verb)}": the answer is larger than {_MOST_BYTES >> 20} MiB')
             return bytes(answer)
 
 

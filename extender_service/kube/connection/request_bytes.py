@@ -43,7 +43,9 @@ class RequestBytes:
                 headers.append(("Proxy-Authorization", proxy_authorization))
         for name, value in headers:
             if _FORBIDDEN.search(name + value):
-                raise UnreachableError(f"{credentials.server}: a line break or control character in headers: {name}")
+                raise UnreachableError(
+                    f"{credentials.shown_server}: a line break or control character in headers: {name}"
+                )
         self.identity = identity
         self._prefix = prefix.encode()
         # As in Go, names of users need not be ASCII.

@@ -9,6 +9,7 @@ import os
 import ssl
 import time
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
@@ -24,6 +25,7 @@ from extender_service.kube.credentials.identity import CurrentIdentity, ExecUser
 from extender_service.kube.credentials.kubeconfig import KubeconfigCluster, Selection, User, load_kubeconfig
 from extender_service.kube.credentials.proxy import environment_proxy
 from extender_service.kube.credentials.server_trust import CurrentTrust
+from extender_service.kube.credentials.urls import without_user
 from extender_service.seams import WallClock
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -33,9 +35,9 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 class Credentials:
     """Access to one API server.
 
-    `server` is its URL without a trailing slash, `proxy` the URL of the proxy to it, empty for none. `headers` are the
-    impersonation headers of every request. `identity` has the token or client certificate, `trust` the authorities of
-    the server's certificate.
+    `server` is its URL without a trailing slash; it may have a user and a password, so texts name `shown_server`.
+    `proxy` is the URL of the proxy to it, empty for none. `headers` are the impersonation headers of every request.
+    `identity` has the token or client certificate, `trust` the authorities of the server's certificate.
     """
 
     server: str
@@ -44,6 +46,11 @@ class Credentials:
     identity: CurrentIdentity
     trust: CurrentTrust
     user_origin: str
+
+    @cached_property
+    def shown_server(self) -> str:
+        """The server's URL as texts may show it."""
+        return without_user(self.server)
 
     def ssl_context(self, identity: Identity, trust: ServerTrust) -> ssl.SSLContext:
         """Return a TLS context that verifies the server and presents the certificate. Raises CredentialsError."""

@@ -10,6 +10,7 @@ from extender_service.cluster.nodes.node_table import NodeTable
 from extender_service.config.types import Extender
 from extender_service.kube.api_errors import KubeError
 from extender_service.kube.connection.posts import Posts
+from extender_service.kube.credentials.urls import without_user
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
 from extender_service.kube.parsing.go_names import with_go_names
 from extender_service.kube.resources.nodes_with_json import NodeWithJson
@@ -74,7 +75,7 @@ class ExtenderClient:
 
     def __init__(self, config: Extender, posts: Posts, table: NodeTable, pod_json: PodJson) -> None:
         self.config = config
-        self.name = config.url_prefix
+        self.name = without_user(config.url_prefix)
         self._posts = posts
         self._table = table
         self._pod_json = pod_json

@@ -1,4 +1,5 @@
 import asyncio
+import base64
 import gc
 import json
 import re
@@ -542,6 +543,31 @@ def test_an_api_server_that_is_not_there_is_named_with_the_reason() -> None:
                 await client.get(PODS, "ns", "p")
 
     asyncio.run(main())
+
+
+def test_no_error_shows_the_password_of_the_servers_url() -> None:
+    asked: list[str | None] = []
+
+    async def handler(request: Request, response: Response) -> None:
+        asked.append(request.header("authorization"))
+        if len(asked) == 1:
+            await response.send_json(200, POD)
+        else:
+            response.cut()
+
+    async def main() -> None:
+        async with http_server(handler) as url:
+            master = url.replace("//", "//anna:secret@")
+            async with KubeClient(load_credentials(master=master)) as client:
+                await client.get(PODS, "ns", "p")
+                with pytest.raises(UnreachableError, match=f"^{url}: "):
+                    await client.get(PODS, "ns", "p")
+        async with KubeClient(load_credentials(master=master)) as client:
+            with pytest.raises(UnreachableError, match=f"^{url}: .*(refused|Connect call failed)"):
+                await client.get(PODS, "ns", "p")
+
+    asyncio.run(main())
+    assert asked[0] == "Basic " + base64.b64encode(b"anna:secret").decode()
 
 
 def test_requests_share_a_connection() -> None:

@@ -1,5 +1,7 @@
 """Requests to extenders: what is sent again, and what is an error."""
 
+import base64
+
 import pytest
 
 from extender_service.config.types import Extender
@@ -44,6 +46,25 @@ async def test_no_question_is_sent_a_third_time_and_no_binding_twice() -> None:
         with pytest.raises(PostError, match="/v1/filter"):
             await post(server, is_repeatable=is_repeatable)
         assert server.asked == times
+
+
+@in_event_loop
+async def test_a_password_in_the_url_is_sent_and_not_shown() -> None:
+    asked: list[str | None] = []
+
+    async def refuse(request: Request, response: Response) -> None:
+        asked.append(request.header("authorization"))
+        await response.send_json(500, {})
+
+    async with http_server(refuse) as url:
+        extender = Extender(url_prefix=url.replace("//", "//anna:secret@"))
+        async with posts_to(extender, "extenders[0]") as posts:
+            with pytest.raises(PostError, match=f"^failed filter with extender at URL {url}/filter, code 500$"):
+                await posts.post("filter", b"x", is_repeatable=True)
+    assert asked == ["Basic " + base64.b64encode(b"anna:secret").decode()]
+    async with posts_to(extender, "extenders[0]") as posts:  # it is gone now
+        with pytest.raises(PostError, match=f'^Post "{url}/filter": [^@]*$'):
+            await posts.post("filter", b"x", is_repeatable=True)
 
 
 @in_event_loop
