@@ -7,7 +7,7 @@ is decided on the new state.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from extender_service.cluster.sources.api_server import NodeStore, PodStore, StorageStore
+from extender_service.cluster.sources.stores import NodeStore, PodStore, StorageStore
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.volumes.storage_table import StorageObject
 from extender_service.framework.cluster_event import (
@@ -39,7 +39,7 @@ from extender_service.kube.types.storage import (
     VolumeAttachment,
 )
 from extender_service.kube.types.watched_pods import AnyPod
-from extender_service.kube.watching.reflector import Store
+from extender_service.kube.watching.store import Store
 from extender_service.queue.pre_checks import pre_check_for_node
 from extender_service.queue.scheduling_queue import SchedulingQueue
 from extender_service.scheduler.assigned_pods import assigned_pod, is_assigned, pod_on

@@ -7,7 +7,7 @@ from typing import Any, Literal, cast
 import msgspec
 
 from bench import synthetic
-from extender_service.cluster.sources.api_server import NodeStore, PodStore
+from extender_service.cluster.sources.stores import NodeStore, PodStore
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.connection.event_stream import EventStream

@@ -19,7 +19,8 @@ import msgspec
 from prometheus_client import CollectorRegistry
 
 from bench import synthetic
-from extender_service.cluster.sources.api_server import ApiServer, PodStore
+from extender_service.cluster.sources.object_api import ObjectApi
+from extender_service.cluster.sources.stores import PodStore
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.loading import default_config
 from extender_service.framework import profile
@@ -97,7 +98,7 @@ class Program:
         self._cluster = cluster
         self._network = _Network()
         self._client = KubeClient(load_credentials(master="http://127.0.0.1:1"))
-        api = ApiServer(cluster, self._client)
+        api = ObjectApi(self._client)
         registry = CollectorRegistry()
         metrics = SchedulerMetrics(registry, lambda: 0.0, cluster.rules)
         handle = Handle(cluster, api, random=Random(1))

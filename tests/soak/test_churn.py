@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 
 from extender_service.cluster.owners.owners import WORKLOADS
-from extender_service.cluster.sources.api_server import NodeStore, PodStore, StorageStore, WorkloadStore
+from extender_service.cluster.sources.stores import NodeStore, PodStore, StorageStore, WorkloadStore
 from extender_service.cluster.structures.change_log import MOST_CHANGES
 from extender_service.cluster.volumes.storage_table import STORAGE
 from extender_service.extender.expectations import SPARE_DEADLINES
 from extender_service.kube.resources.api_resources import NODES, PODS, Resource
 from extender_service.kube.types.keys import key_of
-from extender_service.kube.watching.reflector import Store
+from extender_service.kube.watching.store import Store
 from tests.soak.churn import Churn, Event
 from tests.soak.containers import ARRAY, container_sizes
 from tests.support.clusters.extender_world import ExtenderWorld

@@ -49,6 +49,7 @@ WITHOUT = {
     "kube/types/policy.py": TYPES,
     "kube/types/storage.py": TYPES,
     "kube/types/workloads.py": TYPES,
+    "kube/watching/store.py": "a protocol: kube/watching/test_reflector.py and cluster/sources/test_stores.py",
     "observability/configz.py": "tests/e2e/scheduler/test_secure_serving.py",
     "observability/preemption_metrics.py": "scheduler/test_scheduler_metrics.py and extender/test_preemption.py",
     "plugins/shared/event_objects.py": HINTS,

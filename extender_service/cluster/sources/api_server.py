@@ -1,59 +1,26 @@
-"""A cluster that an API server describes: lists and watches, and the few things that are read and written by name."""
+"""A cluster that an API server describes: lists and watches."""
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from collections.abc import Callable, Collection, Mapping
 from random import Random
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
-import msgspec
-
-from extender_service.cluster.owners.owners import Workload
 from extender_service.cluster.sources.binding_right import BindingRight
+from extender_service.cluster.sources.stores import stores
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.cluster.volumes.storage_table import StorageObject
-from extender_service.kube.api_errors import ApiError, KubeError
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.connection.connector import GONE_SECONDS
-from extender_service.kube.credentials.errors import CredentialsError
-from extender_service.kube.parsing.decoder import DecodeError
-from extender_service.kube.parsing.quantities import QuantityError
-from extender_service.kube.resources.api_resources import (
-    CSI_DRIVERS,
-    CSI_NODES,
-    CSI_STORAGE_CAPACITIES,
-    NAMESPACES,
-    NODES,
-    PERSISTENT_VOLUME_CLAIMS,
-    PERSISTENT_VOLUMES,
-    POD_DISRUPTION_BUDGETS,
-    PODS,
-    REPLICA_SETS,
-    REPLICATION_CONTROLLERS,
-    SERVICES,
-    STATEFUL_SETS,
-    STORAGE_CLASSES,
-    VOLUME_ATTACHMENTS,
-    WATCHED_PODS,
-    Resource,
-)
-from extender_service.kube.types.core import Node, Object, Pod
-from extender_service.kube.types.keys import Key, key_of
-from extender_service.kube.types.storage import ClaimReference, PersistentVolume, PersistentVolumeClaim
-from extender_service.kube.types.watched_pods import AnyPod
-from extender_service.kube.watching.reflector import Limits, Reflector, Store
+from extender_service.kube.resources.api_resources import NODES, PODS, WATCHED_PODS, Resource
+from extender_service.kube.types.core import Object
+from extender_service.kube.watching.reflector import Limits, Reflector
+from extender_service.kube.watching.store import Store
 from extender_service.kube.watching.watch_state import ServerWatches, WatchState
-from extender_service.seams import RANDOM, WallClock
+from extender_service.seams import RANDOM
 
 log = logging.getLogger(__name__)
-
-_Written = TypeVar("_Written", PersistentVolume, PersistentVolumeClaim)
-
-# As in kube-scheduler, pods that have ended are not even sent.
-NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
 
 # Decisions must soon see what happens to nodes and pods: their watches show every ten seconds that they live, in turns.
 # Those of the other kinds, which may be a dozen, only once a minute, by a bookmark where the API server sends any.
@@ -62,29 +29,8 @@ _SOON = (NODES.plural, PODS.plural)
 _SOON_SECONDS = 10
 _LATER = Limits(watch_seconds=75, long_watch_seconds=600, late_seconds=10.0, wait_seconds=2.5)
 
-# When kube-scheduler was made to try the pod again, RFC 3339.
-ASKED_AGAIN = "extender-service/asked-again"
-
 # The caller waits for the comparison, and may ask for another one.
 _MOST_SILENT_SECONDS = 6.0
-
-_WORKLOADS: tuple[Resource[Any], ...] = (
-    NAMESPACES,
-    SERVICES,
-    REPLICATION_CONTROLLERS,
-    REPLICA_SETS,
-    STATEFUL_SETS,
-    POD_DISRUPTION_BUDGETS,
-)
-_STORAGE: tuple[Resource[Any], ...] = (
-    PERSISTENT_VOLUMES,
-    PERSISTENT_VOLUME_CLAIMS,
-    STORAGE_CLASSES,
-    CSI_NODES,
-    CSI_DRIVERS,
-    CSI_STORAGE_CAPACITIES,
-    VOLUME_ATTACHMENTS,
-)
 
 
 class ApiServer:
@@ -104,7 +50,6 @@ class ApiServer:
         binding_right: BindingRight | None = None,
         stale_limit_seconds: float = 30.0,
         clock: Callable[[], float] = time.monotonic,
-        wall_clock: WallClock = time.time,
         random: Random = RANDOM,
     ) -> None:
         """`pods` and `nodes` decode these objects.
@@ -113,8 +58,9 @@ class ApiServer:
         """
         self._client = client
         self._binding_right = binding_right
-        self._wall_clock = wall_clock
         self._cluster = cluster
+        self._pods = pods
+        self._nodes = nodes
         self._reads: set[type[Object]] = set()
         self._stale_limit_seconds = stale_limit_seconds
         self._clock = clock
@@ -123,7 +69,7 @@ class ApiServer:
         self._reflectors: dict[str, Reflector[Any]] = {}
         self._registered: dict[str, Reflector[Any]] = {}
         self._states: dict[str, WatchState] = {}
-        self._read(reads, pods, nodes)
+        self.also_read(reads)
 
     @property
     def states(self) -> Mapping[str, WatchState]:
@@ -132,7 +78,11 @@ class ApiServer:
 
     def also_read(self, kinds: Collection[type[Object]]) -> None:
         """Keep more kinds, besides those in `reads`. To be called before `handle_with`."""
-        self._read(kinds, WATCHED_PODS, NODES)
+        self._reads |= set(kinds)
+        for resource, store, field_selector in stores(self._cluster, self._reads, self._pods, self._nodes):
+            if resource.plural not in self._reflectors:
+                self._reflectors[resource.plural] = self._reflector(resource.plural, resource, store, field_selector)
+        self._reflectors[self._pods.plural].on_listed = self._cluster.end_unlisted_placements
 
     def also_watch(self, name: str, resource: Resource[Any], store: Store[Any]) -> None:
         """Watch a kind on which nothing here depends: it is waited for only until the API server has answered once.
@@ -140,13 +90,6 @@ class ApiServer:
         `name` is plural.version.group. To be called before `follow`.
         """
         self._registered[name] = self._reflector(name, resource, store)
-
-    def _read(self, kinds: Collection[type[Object]], pods: Resource[Any], nodes: Resource[Any]) -> None:
-        self._reads |= set(kinds)
-        for resource, store, field_selector in stores(self._cluster, self._reads, pods, nodes):
-            if resource.plural not in self._reflectors:
-                self._reflectors[resource.plural] = self._reflector(resource.plural, resource, store, field_selector)
-        self._reflectors[pods.plural].on_listed = self._cluster.end_unlisted_placements
 
     def _reflector(
         self, name: str, resource: Resource[Any], store: Store[Any], field_selector: str = ""
@@ -199,184 +142,6 @@ class ApiServer:
                     store.apply(item)
         return listed
 
-    async def get_pod(self, namespace: str, name: str) -> Pod | None:
-        """Return a pod as it is now, None if there is none. Raises KubeError."""
-        try:
-            return await self._client.get(PODS, namespace, name)
-        except ApiError as error:
-            if error.status_code == 404:
-                return None
-            raise
-        except CredentialsError as error:
-            raise KubeError(str(error)) from error
-
-    async def get_pod_json(self, namespace: str, name: str) -> bytes:
-        """Return the JSON of a pod as it is now. Raises KubeError."""
-        try:
-            return await self._client.get_json(PODS, namespace, name)
-        except CredentialsError as error:
-            raise KubeError(str(error)) from error
-
-    async def bind_pod(self, namespace: str, name: str, uid: str, node_name: str) -> None:
-        """Bind a pod, with its UID as precondition. Raises KubeError; the pod may be bound all the same."""
-        try:
-            await self._client.bind(namespace, name, uid, node_name)
-        except ApiError as error:
-            if error.status_code == 403 and self._binding_right is not None:
-                self._binding_right.doubt()
-            raise
-        except CredentialsError as error:
-            raise KubeError(str(error)) from error
-
-    async def patch_pod_status(self, namespace: str, name: str, patch: Mapping[str, Any]) -> None:
-        """Apply a strategic merge patch to a pod's status. Raises KubeError."""
-        try:
-            await self._client.patch_unread(PODS, namespace, name, patch, subresource="status")
-        except CredentialsError as error:
-            raise KubeError(str(error)) from error
-
-    def held_back_seconds(self) -> float:
-        """Return how long the client's rate limit would hold back a write now."""
-        return self._client.held_back_seconds()
-
-    async def touch_pod(self, namespace: str, name: str, uid: str) -> None:
-        """Change a pod's annotation ASKED_AGAIN, with its UID as precondition, so that kube-scheduler tries the pod
-        again. Raises KubeError."""
-        at = datetime.fromtimestamp(self._wall_clock(), UTC).isoformat()
-        metadata = {"uid": uid, "annotations": {ASKED_AGAIN: at}}
-        try:
-            await self._client.patch_unread(PODS, namespace, name, {"metadata": metadata})
-        except CredentialsError as error:
-            raise KubeError(str(error)) from error
-
-    async def delete_pod(self, namespace: str, name: str, uid: str) -> None:
-        """Delete a pod, with its UID as precondition. Raises KubeError."""
-        try:
-            await self._client.delete(PODS, namespace, name, uid)
-        except CredentialsError as error:
-            raise KubeError(str(error)) from error
-
-    async def write_volume(self, volume: PersistentVolume) -> PersistentVolume:
-        """Write a volume's annotations and claim reference, if it has not changed since. Raises KubeError."""
-        spec = {} if volume.spec.claim_ref is None else {"claimRef": _claim_reference(volume.spec.claim_ref)}
-        return await self._patch(PERSISTENT_VOLUMES, volume, {"spec": spec})
-
-    async def write_claim(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-        """Write a claim's annotations, if it has not changed since. Raises KubeError."""
-        return await self._patch(PERSISTENT_VOLUME_CLAIMS, claim, {})
-
-    async def _patch(self, resource: Resource[_Written], obj: _Written, changes: Mapping[str, Any]) -> _Written:
-        # The resource version makes the API server refuse (409) what follows from an older state.
-        metadata = {"resourceVersion": obj.metadata.resource_version, "annotations": obj.metadata.annotations}
-        try:
-            return await self._client.patch(resource, *key_of(obj), {"metadata": metadata, **changes})
-        except CredentialsError as error:
-            raise KubeError(str(error)) from error
-
-
-class NodeStore:
-    """Takes nodes into the cluster."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-
-    def apply(self, obj: Node) -> None:
-        """Add or update a node."""
-        try:
-            self._cluster.apply_node(obj)
-        except QuantityError as error:
-            _warn(obj.metadata.name, error)
-
-    def remove(self, key: Key) -> None:
-        """Forget a node."""
-        self._cluster.remove_node(key[1])
-
-    def keys(self) -> Iterable[Key]:
-        """The nodes that the cluster has."""
-        return [("", name) for name in self._cluster.node_names()]
-
-
-class PodStore:
-    """Takes pods into the cluster."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-
-    def apply(self, obj: AnyPod) -> None:
-        """Add or update a pod."""
-        try:
-            self._cluster.apply_pod(obj)
-        except (QuantityError, DecodeError) as error:
-            _warn(f"{obj.metadata.namespace}/{obj.metadata.name}", error)
-
-    def remove(self, key: Key) -> None:
-        """Forget a pod."""
-        self._cluster.remove_pod(key)
-
-    def keys(self) -> Iterable[Key]:
-        """The pods that the cluster has."""
-        return self._cluster.pod_keys()
-
-
-class WorkloadStore:
-    """Takes Services, controllers, namespaces or disruption budgets into the cluster."""
-
-    def __init__(self, cluster: Cluster, kind: type[Workload]) -> None:
-        self._workloads = cluster.workloads
-        self._kind = kind
-
-    def apply(self, obj: Workload) -> None:
-        """Add or update an object."""
-        self._workloads.apply(obj)
-
-    def remove(self, key: Key) -> None:
-        """Forget an object."""
-        self._workloads.remove(self._kind, key)
-
-    def keys(self) -> Iterable[Key]:
-        """The objects that the cluster has."""
-        return self._workloads.keys(self._kind)
-
-
-class StorageStore:
-    """Takes volumes, claims, or what else is known of storage into the cluster."""
-
-    def __init__(self, cluster: Cluster, kind: type[StorageObject]) -> None:
-        self._cluster = cluster
-        self._kind = kind
-
-    def apply(self, obj: StorageObject) -> None:
-        """Add or update an object."""
-        try:
-            self._cluster.apply_storage(obj)
-        except QuantityError as error:
-            _warn(obj.metadata.name, error)
-
-    def remove(self, key: Key) -> None:
-        """Forget an object."""
-        self._cluster.remove_storage(self._kind, key)
-
-    def keys(self) -> Iterable[Key]:
-        """The objects that the cluster has."""
-        return self._cluster.storage.keys(self._kind)
-
-
-def stores(
-    cluster: Cluster,
-    reads: Collection[type[Object]],
-    pods: Resource[Any] = WATCHED_PODS,
-    nodes: Resource[Any] = NODES,
-) -> Iterator[tuple[Resource[Any], Store[Any], str]]:
-    """Yield what is read of the API server: each resource, what takes it in, and the field selector it is read by."""
-    yield nodes, NodeStore(cluster), ""
-    yield pods, PodStore(cluster), NOT_ENDED
-    for resource in _WORKLOADS:
-        if resource.type in reads:
-            yield resource, WorkloadStore(cluster, resource.type), ""
-    for resource in _STORAGE:
-        if resource.type in reads:
-            yield resource, StorageStore(cluster, resource.type), ""
-
 
 async def _run(reflector: Reflector[Any]) -> None:
     """Run a reflector until this task is cancelled. Raises what the store raises, CancelledError as a RuntimeError.
@@ -407,14 +172,3 @@ def _limits(resource: Resource[Any], stale_limit_seconds: float) -> Limits:
     if resource.plural in _SOON or stale_limit_seconds <= GONE_SECONDS:
         return Limits(watch_seconds=seconds, phase_seconds=0.0 if resource.plural == NODES.plural else seconds / 2)
     return _LATER
-
-
-def _claim_reference(reference: ClaimReference) -> dict[str, str]:
-    """A v1.ObjectReference; what is not known of the claim is left out."""
-    known = {name: value for name, value in msgspec.to_builtins(reference).items() if value}
-    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **known}
-
-
-def _warn(name: str, error: QuantityError | DecodeError) -> None:
-    # The API server validates them; one that slips through must not stop the watch of everything else.
-    log.warning("a malformed object is left as it was", extra={"object": name, "error": str(error)})

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import structs
 
 from extender_service.cluster.owners.owners import WORKLOADS
-from extender_service.cluster.sources.api_server import stores
+from extender_service.cluster.sources.stores import stores
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.volumes.storage_table import STORAGE
 from extender_service.kube.api_errors import ApiError, ApiStatus
@@ -26,7 +26,7 @@ from extender_service.kube.types.storage import (
     Phase,
     StorageClass,
 )
-from extender_service.kube.watching.reflector import Store
+from extender_service.kube.watching.store import Store
 
 
 class MemoryApi:

@@ -12,6 +12,7 @@ from pathlib import Path
 import uvloop
 
 from extender_service.cluster.sources.api_server import ApiServer
+from extender_service.cluster.sources.object_api import ObjectApi
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.command.memory.free_memory import returning_free_memory
 from extender_service.command.memory.huge_pages import begin_to_use_huge_pages
@@ -158,7 +159,8 @@ async def _program(
     """Make the parts, which reach extenders until `connections` end. Raises StartError."""
     cluster = Cluster(setup.rules)
     api_server = _api_server(setup, cluster, client, machine)
-    extenders = await _extenders(setup, cluster, api_server, connections)
+    objects = ObjectApi(client, wall_clock=machine.wall_clock)
+    extenders = await _extenders(setup, cluster, objects, connections)
     events = EventRecorder(events_client, setup.config.profiles[0].scheduler_name, machine=machine)
     registry = MetricsRegistry(
         version("extender-service"),
@@ -169,7 +171,7 @@ async def _program(
         clock=machine.clock,
     )
     metrics = SchedulerMetrics(registry.prometheus, machine.clock, setup.rules)
-    handle = Handle(cluster, api_server, clock=machine.clock, random=machine.random)
+    handle = Handle(cluster, objects, clock=machine.clock, random=machine.random)
     profiles = setup.profiles(handle)
     for profile in profiles.values():
         profile.recorder = registry.framework
@@ -180,7 +182,7 @@ async def _program(
         setup.config,
         profiles,
         handle,
-        api_server,
+        objects,
         pending,
         events.record,
         sleep=asyncio.sleep,
@@ -191,7 +193,7 @@ async def _program(
         may_bind=candidacy.require_lead,
         decision_seconds=decision_seconds(options.decision_seconds, election, options.watchdog_seconds),
         max_in_unschedulable_seconds=options.max_in_unschedulable_seconds,
-        held_back_seconds=api_server.held_back_seconds,
+        held_back_seconds=objects.held_back_seconds,
     )
     _watch_for_plugins(api_server, parts, metrics.event_timing)
     api_server.handle_with(parts.handlers.handler)
@@ -211,16 +213,15 @@ def _api_server(setup: Setup, cluster: Cluster, client: KubeClient, machine: Mac
         pods=pods_by_need(names, keeps_json=bool(extenders)),
         nodes=NODES if all(extender.node_cache_capable for extender in extenders) else NODES_WITH_JSON,
         clock=machine.clock,
-        wall_clock=machine.wall_clock,
         random=machine.random,
     )
 
 
-async def _extenders(setup: Setup, cluster: Cluster, api_server: ApiServer, connections: AsyncExitStack) -> Extenders:
+async def _extenders(setup: Setup, cluster: Cluster, objects: ObjectApi, connections: AsyncExitStack) -> Extenders:
     """Return the extenders of the configuration, reached until `connections` end. Raises StartError."""
     configured = setup.config.extenders
     clients = [
-        ExtenderClient(extender, await connections.enter_async_context(to_it), cluster.nodes, api_server.get_pod_json)
+        ExtenderClient(extender, await connections.enter_async_context(to_it), cluster.nodes, objects.get_pod_json)
         for extender, to_it in zip(configured, _posts(configured), strict=True)
     ]
     return Extenders(clients, setup.rules)

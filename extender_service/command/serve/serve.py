@@ -14,6 +14,7 @@ import uvloop
 from extender_service.cluster.sources.api_server import ApiServer
 from extender_service.cluster.sources.binding_right import BindingRight
 from extender_service.cluster.sources.cluster_file import ClusterFile
+from extender_service.cluster.sources.object_api import ObjectApi
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.command.background import background, debug_on_signal, log_sync
 from extender_service.command.memory.free_memory import returning_free_memory
@@ -90,7 +91,7 @@ class _Source:
     without an API server. `touch` has kube-scheduler ask again about a pod; None if it is not to.
     """
 
-    api: ApiServer | ClusterFile
+    api: ObjectApi | ClusterFile
     work: Sequence[_Work]
     watches: Mapping[str, WatchState] = field(default_factory=dict)
     checks: Mapping[str, Check] = field(default_factory=dict)
@@ -219,9 +220,9 @@ async def _api_server(
             binding_right=binding_right,
             stale_limit_seconds=options.stale_limit_seconds,
             clock=clock,
-            wall_clock=machine.wall_clock,
             random=machine.random,
         )
+        objects = ObjectApi(client, binding_right, wall_clock=machine.wall_clock)
         checks = watch_checks(api_server.states, stale_limit_seconds=options.stale_limit_seconds, clock=clock)
         events = EventRecorder(events_client, "extender-service", machine=machine)
         work: list[_Work] = [
@@ -231,8 +232,8 @@ async def _api_server(
             partial(debug_on_signal, cluster, api_server),
         ]
         rights = {} if binding_right is None else {"binding-right": binding_right.problem}
-        touch = api_server.touch_pod if options.ask_again else None
-        yield _Source(api_server, work, api_server.states, rights, leadership, events, touch)
+        touch = objects.touch_pod if options.ask_again else None
+        yield _Source(objects, work, api_server.states, rights, leadership, events, touch)
         log.info("stopped")
 
 
@@ -271,7 +272,7 @@ async def _serve_from(
     load = Load(options.calls)
     work = [*source.work]
     asked_again: Mapping[str, int] = {}
-    if source.touch is not None and isinstance(source.api, ApiServer):
+    if source.touch is not None and isinstance(source.api, ObjectApi):
         asking_again = extender.asking_again(source.touch, source.api.held_back_seconds)
         asked_again = asking_again.counts
         work.append(partial(asking_again.run, lambda: not load.in_work))
@@ -287,7 +288,7 @@ async def _serve_from(
         clock=machine.clock,
     )
     metrics.show_not_judged(engine.unsupported.counts)
-    if options.preemption == "service" and isinstance(source.api, ApiServer):
+    if options.preemption == "service" and isinstance(source.api, ObjectApi):
         counts = PreemptionMetrics(metrics.prometheus, machine.clock, setup.rules)
         writes = PodWrites(asyncio.sleep, setup.rules)
         evictions = Evictions(

@@ -26,10 +26,10 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from random import Random
-from typing import Generic, Protocol, TypeVar
+from typing import Generic
 
 from extender_service.kube.api_errors import (
     ApiError,
@@ -48,25 +48,11 @@ from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.resources.api_resources import Frame, Resource, T
 from extender_service.kube.types.keys import Key, key_of
 from extender_service.kube.watching.interruption import Interruption
+from extender_service.kube.watching.store import Store
 from extender_service.kube.watching.watch_state import ServerWatches, WatchState
 from extender_service.seams import RANDOM
 
 log = logging.getLogger(__name__)
-
-_T_contra = TypeVar("_T_contra", contravariant=True)
-
-
-class Store(Protocol[_T_contra]):
-    """What a reflector fills. The same change may come twice, and an object again under another UID."""
-
-    def apply(self, obj: _T_contra) -> None:
-        """Take in an object that is new, changed or unchanged."""
-
-    def remove(self, key: Key) -> None:
-        """Drop the object with this key, if there is one."""
-
-    def keys(self) -> Iterable[Key]:
-        """Return the keys of all objects held."""
 
 
 @dataclass(frozen=True)

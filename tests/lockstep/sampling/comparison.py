@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from extender_service.cluster.sources.api_server import NodeStore
+from extender_service.cluster.sources.stores import NodeStore
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.loading import parse_config

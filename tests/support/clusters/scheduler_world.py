@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from extender_service.cluster.nodes.node_table import NodeTable
-from extender_service.cluster.sources.api_server import NodeStore, PodStore
+from extender_service.cluster.sources.stores import NodeStore, PodStore
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.loading import default_config
 from extender_service.config.rules import DEFAULT_RULES, Rules, rules_of

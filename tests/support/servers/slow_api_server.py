@@ -7,14 +7,14 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from extender_service.cluster.sources.api_server import NodeStore, PodStore
+from extender_service.cluster.sources.stores import NodeStore, PodStore
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.kube.api_errors import ApiError, ApiStatus, KubeError, UnreachableError
 from extender_service.kube.types.core import Node, Pod, PodStatus
 from extender_service.kube.types.keys import key_of
 from extender_service.kube.types.pods import pod_uid
 from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeClaim
-from extender_service.kube.watching.reflector import Store
+from extender_service.kube.watching.store import Store
 
 T = TypeVar("T", Node, Pod)
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from prometheus_client import CollectorRegistry
 
-from extender_service.cluster.sources.api_server import NodeStore, PodStore
+from extender_service.cluster.sources.stores import NodeStore, PodStore
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.loading import default_config
 from extender_service.framework.handle import Handle

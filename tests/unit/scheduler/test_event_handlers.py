@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender_service.cluster.debugging.comparison import compare
-from extender_service.cluster.sources.api_server import StorageStore
+from extender_service.cluster.sources.stores import StorageStore
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.rules import DEFAULT_RULES, rules_of
 from extender_service.framework.cluster_event import CSI_DRIVER, NODE, ActionType, ClusterEvent

@@ -65,7 +65,8 @@ class ServiceInsides:
 
     def __init__(self, variables: Mapping[str, Any]) -> None:
         self.cluster: Cluster = variables["cluster"]
-        self.api_server: ApiServer = variables["source"].api
+        follow = variables["source"].work[0]
+        self.api_server: ApiServer = follow.__self__
         self.health: Health = variables["health"]
         self.engine: Engine = variables["engine"]
         self.extender: ExtenderService = variables["extender"]

@@ -4,10 +4,9 @@ Name it with `--plugin tests.worlds.invariants.ledger:Ledger`, and enable it in 
 """
 
 from collections.abc import Callable
-from typing import Final, Literal, NamedTuple, cast
+from typing import Final, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
-from extender_service.cluster.sources.api_server import ApiServer
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import PostBind, Reserve
@@ -52,11 +51,6 @@ class Ledger(Reserve, PostBind):
         self.who = loop.name
         self.loop = loop
         _first_ledgers.setdefault(loop, self)
-
-    @property
-    def api_server(self) -> ApiServer:
-        """What its process knows the cluster from."""
-        return cast(ApiServer, self.handle.pods)
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         self._report("reserve", state, pod, node_name)

@@ -19,6 +19,7 @@ from tests.worlds.actors.fitting import amounts_of, is_finished, ports_collide, 
 from tests.worlds.api_server.etcd import Change, Item
 from tests.worlds.api_server.kinds import CLAIMS, NODES, PODS, VOLUMES, Kind
 from tests.worlds.api_server.messages import Response
+from tests.worlds.invariants.insides import scheduler_insides, service_insides
 from tests.worlds.invariants.ledger import Ledger, LedgerEntry, listen_to_ledgers
 from tests.worlds.invariants.observed import Observed
 from tests.worlds.simulation.http_face import Served
@@ -132,8 +133,7 @@ class RoomKept:
         if entry.point == "post_bind":
             return
         node_name, ledger = entry.node_name, entry.ledger
-        states = ledger.api_server.states
-        versions = [int(states[plural].last_resource_version or 0) for plural in ("pods", "nodes")]
+        versions = self._known_versions(ledger)
         if min(versions) < self._from_version:
             self._reserved[ledger.who, uid] = None
             own[uid] = node_name
@@ -144,6 +144,15 @@ class RoomKept:
         for problem in self._problems(entry, own, counted, versions[0]):
             self._observed.violated(self, f"{ledger.who} reserves {node_name} for {pod_name(entry.pod)}: {problem}")
         own[uid] = node_name
+
+    def _known_versions(self, ledger: Ledger) -> list[int]:
+        """Return the versions of pods and of nodes that the watches of a ledger's process have shown."""
+        process = next(each for each in self._observed.programs if each.name == ledger.who)
+        is_service = process is self._observed.service
+        insides = service_insides(process) if is_service else scheduler_insides(process)
+        assert insides is not None, "it runs, and has come so far"
+        states = insides.api_server.states
+        return [int(states[plural].last_resource_version or 0) for plural in ("pods", "nodes")]
 
     def _problems(
         self, entry: LedgerEntry, own: Mapping[str, str], counted: Mapping[str, str], version: int

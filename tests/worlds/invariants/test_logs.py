@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from extender_service.cluster.sources.api_server import PodStore
+from extender_service.cluster.sources.stores import PodStore
 from extender_service.command.schedule.election import LeaseLostError
 from extender_service.kube.types.watched_pods import AnyPod
 from extender_service.seams import Machine

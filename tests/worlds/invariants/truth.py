@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterator, Mapping
 from random import Random
 
-from extender_service.cluster.sources.api_server import NOT_ENDED, stores
 from extender_service.cluster.sources.cluster_file import ClusterFile
+from extender_service.cluster.sources.stores import NOT_ENDED, stores
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.state.placements import Placement
 from extender_service.config.loading import default_config

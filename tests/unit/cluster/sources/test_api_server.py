@@ -1,48 +1,29 @@
 import asyncio
 import json
-import logging
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, TypeVar
 
-import msgspec
 import pytest
 from msgspec import structs
 
-from extender_service.cluster.amounts.dimensions import CPU_MILLI
 from extender_service.cluster.debugging.comparison import compare
-from extender_service.cluster.sources.api_server import (
-    ASKED_AGAIN,
-    NOT_ENDED,
-    ApiServer,
-    NodeStore,
-    PodStore,
-    StorageStore,
-    WorkloadStore,
-)
+from extender_service.cluster.sources.api_server import ApiServer
 from extender_service.cluster.sources.binding_right import BindingRight, ReviewTimes
+from extender_service.cluster.sources.object_api import ObjectApi
+from extender_service.cluster.sources.stores import NOT_ENDED, NodeStore
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.rules import NEWEST_RULES
-from extender_service.kube.api_errors import ApiError, KubeError
+from extender_service.kube.api_errors import ApiError
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.lookup import load_credentials
 from extender_service.kube.resources.any_kind import AnyObject, any_kind
-from extender_service.kube.resources.api_resources import WATCHED_PODS
-from extender_service.kube.types.core import Node, ObjectMeta
+from extender_service.kube.types.core import Node
 from extender_service.kube.types.keys import Key
-from extender_service.kube.types.storage import (
-    ClaimReference,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    PersistentVolumeSpec,
-)
+from extender_service.kube.types.storage import PersistentVolumeClaim
 from extender_service.kube.types.workloads import Namespace, ReplicaSet
 from extender_service.kube.watching.reflector import Limits
-from tests.support.objects import make_node, make_pod
+from tests.support.objects import make_pod
 from tests.support.servers.http_server import Request, Response, http_server
-from tests.support.servers.kubeconfig_files import write_kubeconfig
-from tests.support.storage_objects import make_volume
 
 T = TypeVar("T")
 
@@ -56,7 +37,7 @@ NAMESPACE = {"metadata": {"name": "shop", "labels": {"team": "a"}, "resourceVers
 
 
 class Server:
-    """Lists one node and one pod, adds a node by watch, reads that pod, and takes every binding."""
+    """Lists one node and one pod, and adds a node by watch; or refuses everything."""
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
@@ -68,19 +49,12 @@ class Server:
         self.requests.append(request)
         if self.refusal is not None:
             await response.send_json(self.refusal["code"], self.refusal)
-        elif request.method == "PATCH":
-            written = {"name": request.path.rpartition("/")[2], "resourceVersion": "8"}
-            await response.send_json(200, {"metadata": written})
-        elif request.method == "POST":
-            await response.send_json(201, {"kind": "Status", "status": "Success"})
         elif "watch" in request.query:
             await response.start_chunks()
             if request.path == "/api/v1/nodes":
                 added = {"type": "ADDED", "object": {"metadata": {"name": "b", "resourceVersion": "9"}}}
                 await response.send_chunk(json.dumps(added).encode() + b"\n")
             await asyncio.sleep(3600)
-        elif request.path == "/api/v1/namespaces/default/pods/web":
-            await response.send_json(200, POD)
         elif request.path == "/api/v1/nodes":
             await response.send_json(200, {"metadata": {"resourceVersion": "5"}, "items": [NODE]})
         elif request.path == "/api/v1/namespaces":
@@ -262,37 +236,6 @@ def test_a_kind_that_is_needed_besides_is_read_once() -> None:
     with_server(call)
 
 
-def test_a_pod_is_read_by_name() -> None:
-    pod = with_server(lambda api_server, *_: api_server.get_pod("default", "web"))
-    assert pod is not None
-    assert pod.metadata.uid == "u"
-
-
-def refused(code: int, reason: str) -> Callable[[ApiServer, Cluster, Server], Awaitable[object]]:
-    async def call(api_server: ApiServer, _: Cluster, server: Server) -> object:
-        server.refusal = {"kind": "Status", "code": code, "reason": reason, "message": "no"}
-        return await api_server.get_pod("default", "web")
-
-    return call
-
-
-def test_a_pod_that_is_not_there_is_none_and_any_other_refusal_an_error() -> None:
-    assert with_server(refused(404, "NotFound")) is None
-    with pytest.raises(ApiError, match="no"):
-        with_server(refused(403, "Forbidden"))
-
-
-def test_a_binding_has_the_uid_as_precondition() -> None:
-    async def call(api_server: ApiServer, _: Cluster, server: Server) -> Request:
-        await api_server.bind_pod("default", "web", "u", "a")
-        return server.requests[0]
-
-    request = with_server(call)
-    assert request.path == "/api/v1/namespaces/default/pods/web/binding"
-    body = json.loads(request.body)
-    assert (body["metadata"]["uid"], body["target"]["name"]) == ("u", "a")
-
-
 @pytest.mark.parametrize(("code", "asked"), [(403, 2), (409, 1)])
 def test_the_right_to_bind_is_asked_about_once_all_is_listed_and_after_a_403(code: int, asked: int) -> None:
     namespaces: list[str] = []
@@ -305,7 +248,7 @@ def test_the_right_to_bind_is_asked_about_once_all_is_listed_and_after_a_403(cod
         server, cluster = Server(), Cluster()
         right = BindingRight(may_bind, cluster, times=ReviewTimes(closest_seconds=0.0))
         async with http_server(server) as url, KubeClient(load_credentials(master=url)) as client:
-            api_server = ApiServer(cluster, client, binding_right=right)
+            api_server, objects = ApiServer(cluster, client, binding_right=right), ObjectApi(client, right)
             following = asyncio.create_task(api_server.follow())
             await asyncio.sleep(0.1)
             assert not namespaces
@@ -315,7 +258,7 @@ def test_the_right_to_bind_is_asked_about_once_all_is_listed_and_after_a_403(cod
                     await asyncio.sleep(0.01)
             server.refusal = {"kind": "Status", "code": code, "reason": "", "message": "no"}
             with pytest.raises(ApiError):
-                await api_server.bind_pod("default", "web", "u", "a")
+                await objects.bind_pod("default", "web", "u", "a")
             async with asyncio.timeout(10):
                 while len(namespaces) < asked:
                     await asyncio.sleep(0.01)
@@ -324,116 +267,6 @@ def test_the_right_to_bind_is_asked_about_once_all_is_listed_and_after_a_403(cod
         assert namespaces == [""] * asked
 
     asyncio.run(run())
-
-
-def test_a_pod_is_changed_in_one_annotation_with_the_uid_as_precondition() -> None:
-    async def call(api_server: ApiServer, _: Cluster, server: Server) -> Request:
-        await api_server.touch_pod("default", "web", "u")
-        return server.requests[0]
-
-    request = with_server(call)
-    assert request.path == "/api/v1/namespaces/default/pods/web"
-    (annotation,) = json.loads(request.body)["metadata"].pop("annotations").items()
-    assert json.loads(request.body) == {"metadata": {"uid": "u", "annotations": dict([annotation])}}
-    assert annotation[0] == ASKED_AGAIN
-    assert datetime.fromisoformat(annotation[1]).tzinfo is UTC
-
-
-def test_a_volume_and_a_claim_are_written_unless_they_have_changed() -> None:
-    metadata = ObjectMeta(name="v", resource_version="7", annotations={"x": "y"})
-    reference = ClaimReference("default", "c", "uid-of-c", "6")
-    volume = PersistentVolume(metadata, PersistentVolumeSpec(claim_ref=reference))
-    claim = PersistentVolumeClaim(
-        ObjectMeta(name="c", namespace="default", resource_version="6", annotations={"a": "b"})
-    )
-
-    async def call(api_server: ApiServer, _: Cluster, server: Server) -> list[Request]:
-        assert (await api_server.write_volume(volume)).metadata.resource_version == "8"
-        assert (await api_server.write_claim(claim)).metadata.resource_version == "8"
-        return server.requests
-
-    requests = with_server(call)
-    assert [request.path for request in requests] == [
-        "/api/v1/persistentvolumes/v",
-        "/api/v1/namespaces/default/persistentvolumeclaims/c",
-    ]
-    kept_for = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "namespace": "default",
-        "name": "c",
-        "uid": "uid-of-c",
-        "resourceVersion": "6",
-    }
-    assert [json.loads(request.body) for request in requests] == [
-        {"metadata": {"resourceVersion": "7", "annotations": {"x": "y"}}, "spec": {"claimRef": kept_for}},
-        {"metadata": {"resourceVersion": "6", "annotations": {"a": "b"}}},
-    ]
-
-
-def test_who_cannot_prove_who_they_are_is_told_like_any_other_failure(tmp_path: Path) -> None:
-    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "false", "interactiveMode": "Never"}}
-    config = write_kubeconfig(tmp_path / "config", cluster={"server": "https://127.0.0.1:1"}, user=user)
-
-    async def call() -> None:
-        async with KubeClient(load_credentials(config)) as client:
-            api_server = ApiServer(Cluster(), client)
-            with pytest.raises(KubeError, match="false"):
-                await api_server.get_pod("default", "web")
-            with pytest.raises(KubeError, match="false"):
-                await api_server.bind_pod("default", "web", "u", "a")
-            with pytest.raises(KubeError, match="false"):
-                await api_server.touch_pod("default", "web", "u")
-            with pytest.raises(KubeError, match="false"):
-                await api_server.write_volume(make_volume("v"))
-
-    asyncio.run(call())
-
-
-def test_stores_add_update_and_forget() -> None:
-    cluster = Cluster()
-    nodes, pods = NodeStore(cluster), PodStore(cluster)
-    nodes.apply(make_node("a"))
-    nodes.apply(make_node("a", unschedulable=True))
-    nodes.apply(make_node("b"))
-    pods.apply(make_pod("web"))
-    pods.apply(make_pod("web", "a"))
-    assert (list(nodes.keys()), list(pods.keys())) == ([("", "a"), ("", "b")], [("default", "web")])
-    assert cluster.view(None).unschedulable.tolist() == [True, False]
-    nodes.remove(("", "b"))
-    pods.remove(("default", "web"))
-    assert (list(nodes.keys()), list(pods.keys())) == ([("", "a")], [])
-
-
-def test_a_malformed_quantity_leaves_an_object_as_it_was(caplog: pytest.LogCaptureFixture) -> None:
-    cluster = Cluster()
-    NodeStore(cluster).apply(make_node("a", {"cpu": "4"}))
-    NodeStore(cluster).apply(make_node("a", {"cpu": "many"}))
-    PodStore(cluster).apply(make_pod("web", requests={"cpu": "many"}))
-    assert (cluster.node_count, cluster.pod_count) == (1, 0)
-    assert cluster.view(None).allocatable(CPU_MILLI).tolist() == [4000]
-    assert [(record.levelno, vars(record)["object"]) for record in caplog.records] == [
-        (logging.WARNING, "a"),
-        (logging.WARNING, "default/web"),
-    ]
-    assert {record.getMessage() for record in caplog.records} == {"a malformed object is left as it was"}
-    assert all("quantity 'many'" in vars(record)["error"] for record in caplog.records)
-
-
-@pytest.mark.parametrize(
-    ("pod", "problem"),
-    [
-        ({"metadata": {"name": "web", "labels": ["app"]}}, "labels"),
-        ({"metadata": {"name": "web"}, "spec": {"containers": [{"resources": {"requests": 1}}]}}, "requests"),
-        ({"metadata": {"name": "web"}, "spec": {"containers": [{"ports": {"hostPort": 80}}]}}, "ports"),
-    ],
-)
-def test_a_pod_of_another_form_is_left_out(pod: object, problem: str, caplog: pytest.LogCaptureFixture) -> None:
-    cluster = Cluster()
-    PodStore(cluster).apply(WATCHED_PODS.decoder.decode(msgspec.json.encode(pod)))
-    assert cluster.pod_count == 0
-    [record] = caplog.records
-    assert problem in vars(record)["error"]
 
 
 def test_a_cluster_is_listed_afresh_beside_the_one_that_is_followed() -> None:
@@ -466,15 +299,6 @@ def test_what_is_listed_afresh_counts_as_in_the_release_that_is_followed(monkeyp
             return compare(cluster, await api_server.list_cluster()).lines()
 
     assert asyncio.run(run()) == []
-
-
-def test_workloads_that_are_deleted_are_forgotten() -> None:
-    cluster = Cluster()
-    store = WorkloadStore(cluster, ReplicaSet)
-    for name in ("web", "db"):
-        store.apply(ReplicaSet(ObjectMeta(name=name, namespace="shop")))
-    store.remove(("shop", "web"))
-    assert list(store.keys()) == cluster.workloads.keys(ReplicaSet) == [("shop", "db")]
 
 
 class Claims:
@@ -518,17 +342,3 @@ def test_other_kinds_are_watched_only_where_they_are_read() -> None:
             return server.paths
 
     assert asyncio.run(run()) == {"/api/v1/nodes", "/api/v1/pods", "/api/v1/persistentvolumeclaims"}
-
-
-def test_a_malformed_volume_is_left_as_it_was(caplog: pytest.LogCaptureFixture) -> None:
-    cluster = Cluster()
-    store = StorageStore(cluster, PersistentVolume)
-    store.apply(make_volume("v"))
-    store.apply(make_volume("v", size="lots"))
-    assert "a malformed object is left as it was" in caplog.text
-    volume = cluster.storage.volume("v")
-    assert volume is not None
-    assert volume.spec.capacity == {"storage": "1Gi"}
-    assert list(store.keys()) == [("", "v")]
-    store.remove(("", "v"))
-    assert cluster.storage.volume("v") is None
