@@ -24,6 +24,7 @@ WITHOUT = {
     "command/shared_options.py": "command/test_cli.py and schedule/test_schedule_options.py",
     "command/start_error.py": TYPES,
     "config/checks.py": "config/test_golden.py",
+    "config/default_decision_time.py": "a number: command/test_cli.py and schedule/test_decision_time.py",
     "config/defaulting.py": "config/test_golden.py",
     "config/model.py": "config/test_golden.py and test_syntax.py",
     "config/problems.py": "config/test_golden.py",

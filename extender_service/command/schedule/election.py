@@ -2,11 +2,10 @@
 
 import asyncio
 import logging
-import math
 import uuid
 from collections.abc import Coroutine
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any
 
 from extender_service.command.start_error import StartError
 from extender_service.config.types import LeaderElectionConfiguration
@@ -19,8 +18,6 @@ from extender_service.scheduler.leader_election import JITTER_FACTOR, ElectionTi
 from extender_service.seams import Machine
 
 log = logging.getLogger(__name__)
-
-DEFAULT_DECISION_SECONDS: Final = 4.0
 
 
 class LeaseLostError(Exception):
@@ -120,29 +117,3 @@ def _times(election: LeaderElectionConfiguration) -> ElectionTimes:
             f"retryPeriod ({election.retry_period})"
         )
     return times
-
-
-def decision_seconds(given: float | None, election: LeaderElectionConfiguration, watchdog_seconds: float) -> float:
-    """Return how long plugins may take in one attempt: as long as `given`, or else so that the lease can be renewed.
-
-    A renewal that is due, retryPeriod after the one before, waits for the attempt; it must be answered before
-    renewDeadline is over. Where nothing is given, half of the watchdog's time is the most; for a watchdog of 0 s, there
-    is none. Raises StartError if `given` leaves no time for that, or the watchdog ends the process before it is over.
-    """
-    if given is not None and 0 < watchdog_seconds <= given:
-        raise StartError(
-            f"--decision-timeout: {given:g}s must be less than --watchdog-timeout ({watchdog_seconds:g}s), which would "
-            "end the process first"
-        )
-    default = min(DEFAULT_DECISION_SECONDS, watchdog_seconds / 2 or math.inf)
-    if not election.leader_elect:
-        return default if given is None else given
-    left_seconds = election.renew_deadline.seconds - election.retry_period.seconds
-    if given is None:
-        return min(default, left_seconds / 2)
-    if given >= left_seconds:
-        raise StartError(
-            f"--decision-timeout: {given:g}s must be less than {left_seconds:g}s, leaderElection's renewDeadline minus "
-            "retryPeriod: while plugins run, the leader does not renew its lease"
-        )
-    return given

@@ -16,7 +16,8 @@ from extender_service.cluster.sources.object_api import ObjectApi
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.command.memory.free_memory import returning_free_memory
 from extender_service.command.memory.huge_pages import begin_to_use_huge_pages
-from extender_service.command.schedule.election import Candidacy, LeaseLostError, decision_seconds
+from extender_service.command.schedule.decision_time import decision_seconds
+from extender_service.command.schedule.election import Candidacy, LeaseLostError
 from extender_service.command.schedule.schedule_options import ScheduleOptions
 from extender_service.command.schedule.scheduler_program import SchedulerProgram
 from extender_service.command.schedule.secure_server import SecureListener

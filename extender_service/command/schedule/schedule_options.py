@@ -22,6 +22,7 @@ from extender_service.command.option_values import (
     positive_duration,
 )
 from extender_service.command.shared_options import add_config_options, add_log_options, add_watchdog_option
+from extender_service.config.default_decision_time import DEFAULT_DECISION_SECONDS
 
 if TYPE_CHECKING:  # these need pydantic, which `version` should not wait for
     from extender_service.config.types import KubeSchedulerConfiguration
@@ -195,8 +196,9 @@ def _add_time_limits(add: AddOption) -> None:
         "--decision-timeout",
         type=positive_duration,
         metavar="DURATION",
-        help="how long plugins may take in one attempt; then it fails, and the pod backs off (default: 4s, or half of "
-        "leaderElection's renewDeadline without its retryPeriod, or of --watchdog-timeout, if that is less)",
+        help="how long plugins may take in one attempt; then it fails, and the pod backs off (default: "
+        f"{DEFAULT_DECISION_SECONDS:g}s, or half of leaderElection's renewDeadline without its retryPeriod, or of "
+        "--watchdog-timeout, if that is less)",
     )
     add_watchdog_option(add)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Self
 
+from extender_service.config.default_decision_time import DEFAULT_DECISION_SECONDS
 from extender_service.extender.overload.body_buffer import BodyBuffer
 
 Limit = Literal["", "body-size", "bodies-size", "requests", "bindings", "decision-time"]
@@ -25,7 +26,7 @@ class CallLimits:
     bodies_bytes: int = 512 << 20
     requests: int = 100
     bindings: int = 10_000
-    decision_seconds: float = 4.0
+    decision_seconds: float = DEFAULT_DECISION_SECONDS
 
 
 class LimitError(Exception):
