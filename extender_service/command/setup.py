@@ -19,7 +19,7 @@ from extender_service.kube.connection.rate_limit import TokenBucket
 from extender_service.kube.types.core import Object
 from extender_service.kube.types.policy import PodDisruptionBudget
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
-from extender_service.seams import THIS_MACHINE, Clock
+from extender_service.seams import Clock
 
 log = logging.getLogger(__name__)
 
@@ -80,16 +80,19 @@ class Setup:
         """The types of objects, besides nodes and pods, that the enabled plugins and preemption read."""
         return self._registry.reads(self.config) | {PodDisruptionBudget}
 
-    def request_limit(self, clock: Clock = THIS_MACHINE.clock) -> TokenBucket | None:
-        """Make what limits requests to the API server, for one client; None where the configuration sets no rate.
+    def service_limit(self, clock: Clock) -> TokenBucket | None:
+        """Make what limits the requests of one client of `serve`; None where the configuration sets no rate.
 
         kube-scheduler's defaults, 50 a second and 100 at once, count only beside a value that is set.
         """
         connection = self.config.client_connection
-        return self.client_limit(clock) if connection.model_fields_set & {"qps", "burst"} else None
+        return self.scheduler_limit(clock) if connection.model_fields_set & {"qps", "burst"} else None
 
-    def client_limit(self, clock: Clock = THIS_MACHINE.clock) -> TokenBucket | None:
-        """Make what limits requests to the API server, for one client, None if qps is negative."""
+    def scheduler_limit(self, clock: Clock) -> TokenBucket | None:
+        """Make what limits the requests of one client of `schedule`, as kube-scheduler does; None if qps is negative.
+
+        kube-scheduler's defaults count where the configuration sets nothing.
+        """
         connection = self.config.client_connection
         if connection.qps < 0:
             return None

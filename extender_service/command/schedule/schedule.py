@@ -127,7 +127,7 @@ async def _schedule_with(
 
     # Three clients, each with a rate of its own: nothing else holds up the lease, and no binding waits for an event.
     def client_of_its_own(refuse_writes: RefuseWrites | None = None) -> KubeClient:
-        limit = setup.client_limit(machine.clock)
+        limit = setup.scheduler_limit(machine.clock)
         return KubeClient(credentials, limit=limit, refuse_writes=refuse_writes, clock=machine.clock)
 
     lease_client = client_of_its_own()

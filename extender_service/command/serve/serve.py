@@ -204,7 +204,7 @@ async def _api_server(
     client = KubeClient(
         credentials,
         most_requests=_most_requests(),
-        limit=setup.request_limit(clock),
+        limit=setup.service_limit(clock),
         refuse_writes=leadership.problem if leadership is not None else None,
         clock=clock,
     )

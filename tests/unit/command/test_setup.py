@@ -134,7 +134,7 @@ def test_requests_are_limited_where_the_configuration_sets_a_rate(
 ) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(f"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n{connection}\n")
-    limit = Setup(path, []).request_limit()
+    limit = Setup(path, []).service_limit(lambda: 0.0)  # no time passes between two requests
 
     async def take(limit: TokenBucket, count: int) -> list[bool]:
         return [await limit.take() > 0 for _ in range(count)]
@@ -143,10 +143,8 @@ def test_requests_are_limited_where_the_configuration_sets_a_rate(
         assert limit is None
     else:
         assert limit is not None
-        begun_at = limit._counted_at
-        limit._clock = lambda: begun_at  # no time passes between two requests
         assert asyncio.run(take(limit, at_once + 1)) == [False] * at_once + [True]
 
 
 def test_without_a_configuration_requests_are_not_limited() -> None:
-    assert Setup(None, []).request_limit() is None
+    assert Setup(None, []).service_limit(lambda: 0.0) is None

@@ -15,6 +15,7 @@ from extender_service.command.schedule.schedule_options import ScheduleOptions
 from extender_service.command.setup import Setup
 from extender_service.command.start_error import StartError
 from extender_service.config.types import KubeSchedulerConfiguration
+from extender_service.seams import THIS_MACHINE
 
 Scheduled = Callable[..., ScheduleOptions]
 
@@ -133,7 +134,7 @@ def test_a_lease_needs_a_name_and_a_namespace(scheduled: Scheduled, field: str) 
 def test_a_rate_of_zero_is_that_of_client_go(scheduled: Scheduled) -> None:
     options = scheduled("--kube-api-qps=0", "--kube-api-burst=0")
     change = partial(options.flags.change, has_file=False)
-    limit = Setup(None, [], change=change).client_limit()
+    limit = Setup(None, [], change=change).scheduler_limit(THIS_MACHINE.clock)
     assert limit is not None
 
     async def taken() -> list[bool]:
