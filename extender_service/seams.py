@@ -1,8 +1,8 @@
 """Where time and randomness enter: what decides with them takes a clock or a random source at construction.
 
-No other module reads `time` or `random`, except as the default of such a parameter. So a test passes a clock that it
-moves, and a simulation that passes one machine and one seed to all parts has one history. tests/unit/test_seams.py and
-tests/worlds check that.
+No other module reads `time` or `random`, except as the default of such a parameter, and no call in this package leaves
+it to the default. So a test passes a clock that it moves, and a simulation that passes one machine and one seed to all
+parts has one history. tests/unit/test_seams.py and tests/worlds check that.
 """
 
 import signal

@@ -30,6 +30,6 @@ def certificate_and_key(certificate: Path | None, key: Path | None) -> tuple[Pat
 def serving_certificates(files: TLSFiles, refused: Refusals, machine: Machine) -> ServingCertificates:
     """Read the files. Raises StartError."""
     try:
-        return ServingCertificates(files, refusals=refused, wall_clock=machine.wall_clock)
+        return ServingCertificates(files, refused, wall_clock=machine.wall_clock)
     except TLSError as error:
         raise StartError(str(error)) from error

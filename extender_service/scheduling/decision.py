@@ -143,7 +143,7 @@ def refuse(profile: Profile, question: Question, status: Status) -> Decision:
     """Return a decision that rejects all asked nodes with a status, without running plugins."""
     verdicts = Verdicts(question.nodes.view, question.nodes.in_question)
     verdicts.reject("", Rejections.where(np.ones(len(verdicts.remaining), np.bool_), status))
-    state = CycleState(question.pod, deadline=question.deadline)
+    state = profile.new_state(question.pod, question.deadline)
     decision = Decision(profile, question, state, UNRESTRICTED, verdicts, np.flatnonzero(verdicts.passing))
     decision.is_final = True
     return decision

@@ -53,14 +53,15 @@ class ServingCertificates:
     def __init__(
         self,
         files: TLSFiles,
+        refusals: Refusals,
+        *,
         poll_seconds: float = POLL_SECONDS,
-        refusals: Refusals | None = None,
         wall_clock: WallClock = time.time,
     ) -> None:
         """Read the files. Raises TLSError."""
         self._files = files
         self._poll_seconds = poll_seconds
-        self.refusals = refusals or Refusals()
+        self.refusals = refusals
         self._wall_clock = wall_clock
         self._seen = self._digest()
         self._invited = ""

@@ -161,7 +161,7 @@ async def _program(
     cluster = Cluster(setup.rules)
     api_server = _api_server(setup, cluster, client, machine)
     objects = ObjectApi(client, wall_clock=machine.wall_clock)
-    extenders = await _extenders(setup, cluster, objects, connections)
+    extenders = await _extenders(setup, cluster, objects, connections, machine)
     events = EventRecorder(events_client, setup.config.profiles[0].scheduler_name, machine=machine)
     registry = MetricsRegistry(
         version("extender-service"),
@@ -218,19 +218,23 @@ def _api_server(setup: Setup, cluster: Cluster, client: KubeClient, machine: Mac
     )
 
 
-async def _extenders(setup: Setup, cluster: Cluster, objects: ObjectApi, connections: AsyncExitStack) -> Extenders:
+async def _extenders(
+    setup: Setup, cluster: Cluster, objects: ObjectApi, connections: AsyncExitStack, machine: Machine
+) -> Extenders:
     """Return the extenders of the configuration, reached until `connections` end. Raises StartError."""
     configured = setup.config.extenders
     clients = [
         ExtenderClient(extender, await connections.enter_async_context(to_it), cluster.nodes, objects.get_pod_json)
-        for extender, to_it in zip(configured, _posts(configured), strict=True)
+        for extender, to_it in zip(configured, _posts(configured, machine), strict=True)
     ]
     return Extenders(clients, setup.rules)
 
 
-def _posts(extenders: Sequence[Extender]) -> list[Posts]:
+def _posts(extenders: Sequence[Extender], machine: Machine) -> list[Posts]:
     try:
-        return [posts_to(extender, f"extenders[{index}]") for index, extender in enumerate(extenders)]
+        return [
+            posts_to(extender, f"extenders[{index}]", machine.wall_clock) for index, extender in enumerate(extenders)
+        ]
     except CredentialsError as error:
         raise StartError(f"--config: {error}") from error
 

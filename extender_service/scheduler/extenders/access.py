@@ -11,6 +11,7 @@ from extender_service.kube.credentials.identity import CurrentIdentity, Identity
 from extender_service.kube.credentials.lookup import Credentials
 from extender_service.kube.credentials.proxy import environment_proxy
 from extender_service.kube.credentials.server_trust import CurrentTrust
+from extender_service.seams import WallClock
 
 
 class _Fixed:
@@ -23,7 +24,7 @@ class _Fixed:
         return self._identity, float("inf")
 
 
-def posts_to(extender: Extender, where: str) -> Posts:
+def posts_to(extender: Extender, where: str, wall_clock: WallClock) -> Posts:
     """Return what sends requests to an extender. `where` names its part of the configuration.
 
     Raises CredentialsError.
@@ -45,8 +46,9 @@ def posts_to(extender: Extender, where: str) -> Posts:
     trust = ServerTrust(authority, tls.server_name, insecure, where)
     if server.startswith("https:"):
         client_context(trust, certificate, key, where)  # reports what is unusable at the start
-    identity = CurrentIdentity(_Fixed(Identity("", certificate, key)))
-    credentials = Credentials(server, environment_proxy(server), (), identity, CurrentTrust(trust), where)
+    identity = CurrentIdentity(_Fixed(Identity("", certificate, key)), wall_clock)
+    trusted = CurrentTrust(trust, now=wall_clock)
+    credentials = Credentials(server, environment_proxy(server), (), identity, trusted, where)
     # As in Go's http.Client, a negative time is no limit.
     timeout_seconds = extender.http_timeout.seconds if extender.http_timeout > 0 else None
     return Posts(credentials, timeout_seconds)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -70,7 +71,7 @@ async def extended_world(
         for stub, fields in extenders:
             stub.url = await stack.enter_async_context(http_server(stub.handle))
             config = Extender(**{"url_prefix": stub.url, **VERBS, **fields})
-            made.append((config, await stack.enter_async_context(posts_to(config, "extenders[0]"))))
+            made.append((config, await stack.enter_async_context(posts_to(config, "extenders[0]", time.time))))
         yield SchedulerWorld(
             *map(with_json, nodes),
             extenders=lambda table, pod_json: Extenders(

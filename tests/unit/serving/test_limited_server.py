@@ -67,7 +67,7 @@ async def until(holds: Callable[[], bool]) -> None:
 def tls(tmp_path: Path) -> ssl.SSLContext:
     overwrite(tmp_path, pem_files(issue(AUTHORITY, "127.0.0.1"), AUTHORITY))
     files = TLSFiles(tmp_path / "tls.crt", tmp_path / "tls.key", tmp_path / "ca.crt")
-    return ServingCertificates(files).context
+    return ServingCertificates(files, Refusals()).context
 
 
 @both_loops

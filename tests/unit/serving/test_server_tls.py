@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, load_pem_priv
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from extender_service.seams import WallClock
+from extender_service.serving.refusals import Refusals
 from extender_service.serving.server_tls import ServingCertificates, TLSError, TLSFiles, _names
 from tests.support.servers.certificates import client_context, issue, mount, overwrite, pem_files, rename_over
 
@@ -103,7 +104,7 @@ class Client:
 
 @asynccontextmanager
 async def serving(folder: Path, wall_clock: WallClock = time.time, **facts: Any) -> AsyncIterator[Server]:
-    certificates = ServingCertificates(tls_files(folder, **facts), poll_seconds=0.01, wall_clock=wall_clock)
+    certificates = ServingCertificates(tls_files(folder, **facts), Refusals(), poll_seconds=0.01, wall_clock=wall_clock)
     connections: list[Echo] = []
     listening = await asyncio.get_running_loop().create_server(
         lambda: Echo(connections), "127.0.0.1", 0, ssl=certificates.context
@@ -448,7 +449,7 @@ def test_authorities_that_are_invited_while_files_are_loaded_stay_invited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     overwrite(tmp_path, pem_files(SERVER))
-    certificates = ServingCertificates(tls_files(tmp_path, client_ca=None), poll_seconds=0.0)
+    certificates = ServingCertificates(tls_files(tmp_path, client_ca=None), Refusals(), poll_seconds=0.0)
     renewed = issue(AUTHORITY, "127.0.0.1")
     loaded = 0
 
@@ -533,7 +534,7 @@ def test_what_cannot_be_used_is_told_at_the_start(tmp_path: Path, name: str, con
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(TLSError, match=says.format(path=tmp_path / name)):
-        ServingCertificates(tls_files(tmp_path))
+        ServingCertificates(tls_files(tmp_path), Refusals())
 
 
 def test_a_connection_ends_though_the_client_never_says_goodbye(run: Run, tmp_path: Path) -> None:

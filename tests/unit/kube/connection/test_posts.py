@@ -1,6 +1,7 @@
 """Requests to extenders: what is sent again, and what is an error."""
 
 import base64
+import time
 
 import pytest
 
@@ -28,8 +29,10 @@ class Server:
 
 
 async def post(server: Server, *, is_repeatable: bool) -> bytes:
-    async with http_server(server) as url, posts_to(Extender(url_prefix=f"{url}/v1/"), "extenders[0]") as posts:
-        return await posts.post("filter", b"x", is_repeatable=is_repeatable)
+    async with http_server(server) as url:
+        config = Extender(url_prefix=f"{url}/v1/")
+        async with posts_to(config, "extenders[0]", time.time) as posts:
+            return await posts.post("filter", b"x", is_repeatable=is_repeatable)
 
 
 @in_event_loop
@@ -76,6 +79,6 @@ async def test_an_answer_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch
         for _ in range(100):
             await response.send_chunk(bytes(1 << 16))
 
-    async with http_server(flood) as url, posts_to(Extender(url_prefix=url), "extenders[0]") as posts:
+    async with http_server(flood) as url, posts_to(Extender(url_prefix=url), "extenders[0]", time.time) as posts:
         with pytest.raises(PostError, match="the answer is larger than 1 MiB"):
             await posts.post("filter", b"x", is_repeatable=True)

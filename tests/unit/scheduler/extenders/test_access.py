@@ -2,6 +2,7 @@
 
 import base64
 import ssl
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ def extender(url: str, tls: Mapping[str, Any] | None = None, **fields: Any) -> E
 )
 def test_a_wrong_configuration_is_refused_at_the_start(config: Extender, text: str) -> None:
     with pytest.raises(CredentialsError) as raised:
-        posts_to(config, "extenders[1]")
+        posts_to(config, "extenders[1]", time.time)
     assert str(raised.value).startswith(text)
 
 
@@ -61,7 +62,7 @@ async def test_the_authority_and_the_name_of_the_server_are_checked(tmp_path: Pa
             (extender(url, enableHTTPS=True), True),
             (extender(url, {"insecure": True}), True),
         ):
-            async with posts_to(config, "extenders[0]") as posts:
+            async with posts_to(config, "extenders[0]", time.time) as posts:
                 if is_trusted:
                     assert await posts.post("filter", b"{}", is_repeatable=True) == b'{"path": "/filter"}'
                 else:
@@ -76,7 +77,7 @@ async def test_a_negative_time_to_answer_is_no_limit() -> None:
 
     async with http_server(answer) as url:
         for timeout, is_answered in (("-1s", True), ("1ns", False)):
-            async with posts_to(extender(url, http_timeout=timeout), "extenders[0]") as posts:
+            async with posts_to(extender(url, http_timeout=timeout), "extenders[0]", time.time) as posts:
                 if is_answered:
                     assert await posts.post("filter", b"{}", is_repeatable=True) == b'{"path": "/filter"}'
                 else:

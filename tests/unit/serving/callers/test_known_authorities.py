@@ -15,6 +15,7 @@ from extender_service.serving.callers import known_authorities
 from extender_service.serving.callers.authentication import Authenticator, ClientAuthorities, ProxyHeaders
 from extender_service.serving.callers.known_authorities import AuthorityFiles, KnownAuthorities, proxy_headers
 from extender_service.serving.callers.peer_certificates import certificates_of
+from extender_service.serving.refusals import Refusals
 from extender_service.serving.server_tls import ServingCertificates, TLSFiles
 from tests.support.clock import Clock
 from tests.support.event_loop import in_event_loop
@@ -65,7 +66,7 @@ async def world(folder: Path, *, clients: bool = False, proxies: bool = False) -
 
     overwrite(folder, pem_files(issue(OURS, "127.0.0.1"), OURS))
     files = AuthorityFiles(folder / "clients" if clients else None, folder / "proxies" if proxies else None, OF_FILES)
-    certificates = ServingCertificates(TLSFiles(folder / "tls.crt", folder / "tls.key"))
+    certificates = ServingCertificates(TLSFiles(folder / "tls.crt", folder / "tls.key"), Refusals())
     authenticator = Authenticator(None, cache_seconds=0.0, clock=Clock())
     async with asyncio.timeout(20), http_server(answer) as url, KubeClient(load_credentials(master=url)) as client:
         known = KnownAuthorities(files, client, authenticator, certificates)
@@ -93,7 +94,7 @@ async def test_published_authorities_count_where_there_is_no_file(tmp_path: Path
 @in_event_loop
 async def test_without_a_client_only_files_count(tmp_path: Path) -> None:
     async with world(tmp_path, clients=True) as made:
-        certificates = ServingCertificates(TLSFiles(tmp_path / "tls.crt", tmp_path / "tls.key"))
+        certificates = ServingCertificates(TLSFiles(tmp_path / "tls.crt", tmp_path / "tls.key"), Refusals())
         files = AuthorityFiles(tmp_path / "clients", None, OF_FILES)
         assert await KnownAuthorities(files, None, made.authenticator, certificates).read() is None
         assert (made.authorities.clients, made.authorities.proxies) == (der(CLIENTS), frozenset())

@@ -6,6 +6,7 @@ import pytest
 import trustme
 
 from extender_service.serving.callers.peer_certificates import PeerCertificate, certificates_of, peer_certificate
+from extender_service.serving.refusals import Refusals
 from extender_service.serving.server_tls import ServingCertificates, TLSConnection, TLSFiles
 from tests.support.servers.certificates import client_context, overwrite, pem_files
 
@@ -17,7 +18,7 @@ class Server:
 
     def __init__(self, folder: Path) -> None:
         overwrite(folder, pem_files(CA.issue_cert("localhost")))
-        self._certificates = ServingCertificates(TLSFiles(folder / "tls.crt", folder / "tls.key"))
+        self._certificates = ServingCertificates(TLSFiles(folder / "tls.crt", folder / "tls.key"), Refusals())
         self._certificates.invite("".join(each.cert_pem.bytes().decode() for each in (CA, OTHER)))
 
     def shown(self, client: trustme.LeafCert | None) -> PeerCertificate | None:
