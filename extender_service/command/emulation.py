@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from extender_service.command.option_parser import AddOption
 from extender_service.command.option_values import parsed_by
 from extender_service.command.start_error import StartError
+from extender_service.command.unused_options import log_unused
 from extender_service.config.feature_gates import GateSettings, parse_gates, resolve_gates
 from extender_service.config.release import (
     NEWEST_MINOR,
@@ -39,8 +40,7 @@ class EmulationOptions:
                 releases = {"server": version_of(server_minor), "emulated_version": version_of(minor)}
                 log.warning("the API server's release is not one that can be followed", extra=releases)
         settings = self._settings(minor)
-        for name in settings.without_effect:
-            log.warning("an option has no effect", extra={"option": f"--feature-gates {name}"})
+        log_unused(f"--feature-gates {name}" for name in settings.without_effect)
         for name in settings.not_followed:
             log.warning(
                 "a feature gate by which kube-scheduler decides is not followed: its default counts",

@@ -15,12 +15,14 @@ AddOption = Callable[..., None]
 class OptionParser(argparse.ArgumentParser):
     """An ArgumentParser that reports errors in one line, and takes defaults of options from the environment.
 
-    It refuses abbreviated options: an abbreviation that is unique today may be ambiguous in the next version.
+    It refuses abbreviated options: an abbreviation that is unique today may be ambiguous in the next version. What it
+    parses has `given_options`: the long names of the options that the command line or the environment gives.
     """
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings, allow_abbrev=False)
         self._options: list[tuple[str, argparse.Action, bool]] = []
+        self._by_name: dict[str, argparse.Action] = {}
 
     def add_option(self, *names: str, **facts: Any) -> None:
         """Add an option. Its environment variable is the default, with the same checks as on the command line.
@@ -28,21 +30,32 @@ class OptionParser(argparse.ArgumentParser):
         Example: --max-body-size takes its default from EXTENDER_SERVICE_MAX_BODY_SIZE.
         """
         variable = ENVIRONMENT_PREFIX + names[-1].removeprefix("--").replace("-", "_").upper()
-        self._options.append((variable, self.add_argument(*names, **facts), facts.get("action") == "append"))
+        option = self.add_argument(*names, **facts)
+        self._options.append((variable, option, facts.get("action") == "append"))
+        self._by_name.update(dict.fromkeys(option.option_strings, option))
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse with defaults from the environment. argparse calls this for a command's parser, too.
 
         So only the variables of the given command are checked.
         """
+        given = {option for option in map(self._option_of, args or ()) if option is not None}
         for variable, option, is_list in self._options:
             value = os.environ.get(variable)
             if value:
                 self.set_defaults(**{option.dest: self._checked(variable, value, option, is_list=is_list)})
+                given.add(option)
         namespace, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(self._unrecognized(unknown[0]))
+        if self._options:
+            namespace.given_options = frozenset(option.option_strings[-1] for option in given)
         return namespace, unknown
+
+    def _option_of(self, argument: str) -> argparse.Action | None:
+        """Return the option that an argument names, as --name, --name=value, -n or -nvalue."""
+        option = self._by_name.get(argument.partition("=")[0])
+        return self._by_name.get(argument[:2]) if option is None and not argument.startswith("--") else option
 
     def _unrecognized(self, argument: str) -> str:
         if not argument.startswith("-") or argument == "-":

@@ -39,6 +39,7 @@ def serve_options(cluster_files: list[Path], **changes: Any) -> ServeOptions:
         "calls": CallLimits(),
         "connections": ConnectionLimits(),
         "watchdog_seconds": 30.0,
+        "without_effect": (),
         "log_level": logging.INFO,
         "log_format": "text",
     }

@@ -12,6 +12,7 @@ import uvloop
 from extender_service.command.schedule.place_options import PlaceOptions
 from extender_service.command.setup import Setup
 from extender_service.command.start_error import StartError
+from extender_service.command.unused_options import log_unused
 from extender_service.config.problems import ConfigError
 from extender_service.kube.parsing.manifests import ManifestError
 from extender_service.observability.logs import configure_logging
@@ -25,6 +26,7 @@ PROGRESS_SECONDS = 1.0
 def place_files(options: PlaceOptions) -> None:
     """Print where the pending pods of the files go. Raises StartError."""
     configure_logging(options.log_level, options.log_format)
+    log_unused(options.without_effect)
     setup = Setup(options.config, options.plugins, rules=options.emulation.rules())
     outcomes = uvloop.run(_place(options, setup))
     text = (as_json if options.output == "json" else as_text)(outcomes, setup.rules.release)

@@ -24,6 +24,7 @@ from extender_service.command.schedule.secure_server import SecureListener
 from extender_service.command.server_release import rules_for_server
 from extender_service.command.setup import Setup, setup_of_some_release
 from extender_service.command.start_error import StartError
+from extender_service.command.unused_options import log_unused
 from extender_service.config.dump import dump_config
 from extender_service.config.loading import Change
 from extender_service.config.types import Extender, KubeSchedulerConfiguration
@@ -120,8 +121,7 @@ async def _schedule_with(
     listener: SecureListener | None,
     machine: Machine,
 ) -> None:
-    for option in options.without_effect:
-        log.warning("an option has no effect", extra={"option": option})
+    log_unused(options.without_effect)
     names = [profile.scheduler_name for profile in setup.config.profiles]
     election = setup.config.leader_election
 

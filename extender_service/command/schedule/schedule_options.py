@@ -22,6 +22,7 @@ from extender_service.command.option_values import (
     positive_duration,
 )
 from extender_service.command.shared_options import add_config_options, add_log_options, add_watchdog_option
+from extender_service.command.unused_options import given_among
 from extender_service.config.default_decision_time import DEFAULT_DECISION_SECONDS
 
 if TYPE_CHECKING:  # these need pydantic, which `version` should not wait for
@@ -290,7 +291,8 @@ def schedule_options(options: argparse.Namespace) -> ScheduleOptions:
         return {field: value for field, value in values.items() if value is not None}
 
     flags = ConfigurationFlags(given(_ELECTION), given(_CONNECTION), given(_DEBUGGING))
-    ineffective = {"profiling", "contention-profiling", "kube-api-content-type", *_WITHOUT_EFFECT}
+    # Only --cluster-file prints anything.
+    ineffective = {"profiling", "contention-profiling", "kube-api-content-type", "output", *_WITHOUT_EFFECT}
     if options.config is not None:
         ineffective |= {name for name, *_ in (*_CONNECTION, *_DEBUGGING)}
     return ScheduleOptions(
@@ -306,7 +308,7 @@ def schedule_options(options: argparse.Namespace) -> ScheduleOptions:
         serving=_serving(options),
         authentication=_authentication(options),
         authorization=_authorization(options),
-        without_effect=tuple(sorted(f"--{name}" for name in ineffective if getattr(options, _dest(name)) is not None)),
+        without_effect=given_among(options, [f"--{name}" for name in ineffective]),
         log_level=options.log_level,
         log_format=options.log_format,
     )

@@ -27,6 +27,7 @@ from extender_service.command.serve.welcome import welcome
 from extender_service.command.server_release import rules_for_server
 from extender_service.command.setup import Setup, setup_of_some_release
 from extender_service.command.start_error import StartError
+from extender_service.command.unused_options import log_unused
 from extender_service.config.rules import Rules
 from extender_service.extender.app import create_app
 from extender_service.extender.asking_again import Touch
@@ -113,6 +114,7 @@ class _Source:
 async def run_service(options: ServeOptions, machine: Machine = THIS_MACHINE) -> None:
     """Run the service in this event loop until SIGTERM or SIGINT. Raises StartError."""
     _require_preemption_possible(options)
+    log_unused(options.without_effect)
     setup_of_some_release(options.emulation, options.config, options.plugins)
     with Listeners(options, machine) as listeners:
         delay_seconds = _delay_seconds(options, listeners)

@@ -3,20 +3,27 @@
 import argparse
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from extender_service.command.emulation import EmulationOptions, emulation_options
 from extender_service.command.option_parser import AddOption
 from extender_service.command.option_values import boolean, duration, existing_file, port
 from extender_service.command.serve.limit_options import add_limit_options, call_limits, connection_limits
 from extender_service.command.shared_options import add_config_options, add_log_options
+from extender_service.command.unused_options import given_among
 from extender_service.extender.overload.overload import CallLimits
 from extender_service.serving.connection_limits import ConnectionLimits
+
+# With --cluster-file, there is none.
+ABOUT_API_SERVER: Final = frozenset({"--ask-again", "--kubeconfig", "--leader-lease", "--master", "--stale-limit"})
 
 
 @dataclass(frozen=True)
 class ServeOptions:
-    """The options of `serve`, each checked on its own. `extender-service serve --help` describes them."""
+    """The options of `serve`, each checked on its own. `extender-service serve --help` describes them.
+
+    `without_effect` are the names of options that were given, and change nothing beside the others.
+    """
 
     emulation: EmulationOptions
     config: Path | None
@@ -44,6 +51,7 @@ class ServeOptions:
     calls: CallLimits
     connections: ConnectionLimits
     watchdog_seconds: float
+    without_effect: tuple[str, ...]
     log_level: int
     log_format: Literal["text", "json"]
 
@@ -217,6 +225,7 @@ def serve_options(options: argparse.Namespace) -> ServeOptions:
         calls=call_limits(options),
         connections=connection_limits(options),
         watchdog_seconds=options.watchdog_timeout,
+        without_effect=given_among(options, ABOUT_API_SERVER) if options.cluster_file else (),
         log_level=options.log_level,
         log_format=options.log_format,
     )

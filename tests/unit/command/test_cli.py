@@ -78,6 +78,7 @@ def test_without_options_it_listens_on_this_machine_and_looks_for_an_api_server(
         calls=CallLimits(),
         connections=ConnectionLimits(),
         watchdog_seconds=30.0,
+        without_effect=(),
         log_level=logging.INFO,
         log_format="text",
     )
@@ -163,7 +164,14 @@ def variable(option: str) -> str:
 
 
 def test_all_options_are_covered_here() -> None:
-    assert {field for _, _, field, _ in OPTIONS} == set(ServeOptions.__dataclass_fields__)
+    assert {field for _, _, field, _ in OPTIONS} == ServeOptions.__dataclass_fields__.keys() - {"without_effect"}
+
+
+def test_options_about_an_api_server_have_no_effect_with_a_cluster_file(served: Served, some_file: Path) -> None:
+    given = ["--kubeconfig", str(some_file), "--stale-limit=20s", "--ask-again=true", "--port=1"]
+    assert served(*given).without_effect == ()
+    without_effect = ("--ask-again", "--kubeconfig", "--stale-limit")
+    assert served(*given, "--cluster-file", str(some_file)).without_effect == without_effect
 
 
 def test_the_log_level_has_a_short_name(served: Served) -> None:

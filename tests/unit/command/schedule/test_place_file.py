@@ -1,16 +1,18 @@
+import argparse
 import asyncio
 import io
 import json
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pytest
 
-from extender_service.command.cli import main
+from extender_service.command.cli import main, parser
 from extender_service.command.schedule import place_file
 from extender_service.command.schedule.place_file import as_text, show_progress
 from extender_service.config.release import NEWEST_MINOR, version_of
+from extender_service.command.schedule.place_options import READ, place_options
 from extender_service.plugin_api import (
     POD,
     ActionType,
@@ -106,6 +108,44 @@ def test_what_cannot_be_read_is_an_error_in_one_line(tmp_path: Path, capsys: pyt
     broken.write_text("apiVersion: v1\nkind: Node\n")
     assert run("--cluster-file", broken) == 1
     assert capsys.readouterr().err == f"extender-service: {broken}: document 1: metadata.name must be given\n"
+
+
+def test_options_of_a_scheduler_in_a_cluster_are_named_as_they_have_no_effect(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run("--cluster-file", DEMO, "--leader-elect=false", "--decision-timeout=1s", "--output=json") == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["placed"] == 3
+    named = [line for line in printed.err.splitlines() if "an option has no effect" in line]
+    assert [line.rpartition("option=")[2] for line in named] == ["--decision-timeout", "--leader-elect"]
+
+
+def test_it_writes_no_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    written = tmp_path / "written.yaml"
+    assert run("--cluster-file", DEMO, f"--write-config-to={written}") == 1
+    printed = capsys.readouterr()
+    assert printed.err.startswith("extender-service: --write-config-to does not go with --cluster-file: ")
+    assert (printed.out, written.exists()) == ("", False)
+
+
+class Recording:
+    """Parsed options; `read` has the names of those that were asked for."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.read: set[str] = set()
+        self._options = parser().parse_args(["schedule", *arguments])
+
+    def __getattr__(self, name: str) -> Any:
+        self.read.add(name)
+        return getattr(self._options, name)
+
+
+def test_the_options_that_are_named_are_those_that_are_not_read() -> None:
+    [commands] = [each for each in parser()._actions if isinstance(each, argparse._SubParsersAction)]
+    options = {each.option_strings[-1]: each.dest for each in commands.choices["schedule"]._actions}
+    recording = Recording("--cluster-file", str(DEMO))
+    place_options(cast(argparse.Namespace, recording))
+    assert recording.read == {"given_options", *(options[name] for name in READ)}
 
 
 def test_without_pending_pods_it_says_so() -> None:

@@ -245,6 +245,10 @@ def test_flags_without_a_meaning_here_are_accepted_and_named(scheduled: Schedule
     )
 
 
+def test_the_form_of_what_is_printed_has_no_effect_where_nothing_is(scheduled: Scheduled) -> None:
+    assert scheduled("-o", "json").without_effect == ("--output",)
+
+
 @pytest.mark.parametrize(
     ("argument", "problem"),
     [

@@ -179,6 +179,15 @@ def test_what_cannot_work_is_told_before_anything_runs(
         asyncio.run(run_service(serve_options(**options)))
 
 
+def test_an_option_without_effect_is_logged(cluster_file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    cluster_file.write_text("apiVersion: v1\nkind: Node\n")
+    with pytest.raises(StartError):
+        asyncio.run(run_service(serve_options([cluster_file], without_effect=("--kubeconfig",))))
+    assert [vars(record)["option"] for record in caplog.records if record.message == "an option has no effect"] == [
+        "--kubeconfig"
+    ]
+
+
 def test_a_read_of_the_lease_is_also_too_old_after_the_machine_has_slept() -> None:
     """CLOCK_MONOTONIC stands still while the machine sleeps, CLOCK_BOOTTIME does not."""
     boot_clock = Clock()
