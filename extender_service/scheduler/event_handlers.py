@@ -289,7 +289,7 @@ class _Pods:
         A list leaves out a pod that has ended meanwhile (DeletedFinalStateUnknown).
         """
         placement = self._cluster.placements.get(pod_uid(pod))
-        if placement is None or placement.reservation is None or not placement.reservation.has_finished:
+        if placement is None or placement.reservation is None or not placement.reservation.post_bind_has_run:
             return False
         self._cluster.end_placement(placement.uid)
         self._report_deleted(pod_on(pod, placement.node_name))

@@ -119,7 +119,8 @@ class Binder:
             raise _failed(placement, "the pod does not count there any more")
         is_placed = self._cluster.placements.get(placement.uid) is placement
         if is_placed or placement.is_confirmed:
-            reservation.finish()  # otherwise, the watch has shown the pod's end meanwhile, and Unreserve has run
+            # Otherwise, the watch has shown the pod's end meanwhile, and Unreserve has run.
+            reservation.run_post_bind()
         if is_placed:
             self._bound.append((asyncio.get_running_loop().time() + self._confirm_seconds, placement.uid))
             if self._next_look is None:
@@ -201,13 +202,13 @@ class Binder:
         is_there = pod is not None and pod_uid(pod) == placement.uid
         bound_to = pod.spec.node_name if pod is not None and is_there else ""
         has_ended = pod is not None and is_there and pod.status.phase in TERMINAL_PHASES
-        was_bound = placement.reservation is not None and placement.reservation.has_finished
+        was_bound = placement.reservation is not None and placement.reservation.post_bind_has_run
         under_way = self._under_way.get(placement.uid)
         is_tried_again = under_way is not None and under_way.node_name == placement.node_name
         waits = is_there and not has_ended and not bound_to and is_tried_again
         if (has_ended and bound_to == placement.node_name) or (was_bound and not is_there):
             self._cluster.fulfil_placement(placement.uid)
-            _finish(placement)
+            _run_post_bind(placement)
         elif bound_to != placement.node_name and not waits:
             extra = {"pod": pod_name(placement.pod), "node": placement.node_name}
             log.warning("a pod that was to be bound is not", extra=extra)
@@ -234,7 +235,7 @@ class Binder:
             return False
         elif self.shown_on(placement.uid) is None:
             self.on_lost(placement)  # it has ended, which the watch will not report
-        _finish(placement)
+        _run_post_bind(placement)
         return True
 
     def shown_on(self, uid: str) -> str | None:
@@ -324,7 +325,7 @@ class Binder:
             try:
                 bound_to = await self.settle(placement.uid)
                 if bound_to == placement.node_name and self._cluster.placements.get(placement.uid) is placement:
-                    _finish(placement)
+                    _run_post_bind(placement)
                 elif self.shown_on(placement.uid) is None and self._cluster.placements.get(placement.uid) is None:
                     self.on_lost(placement)
             except BindError as error:
@@ -332,12 +333,12 @@ class Binder:
                 seconds = RETRY_SECONDS
             await asyncio.sleep(seconds)
         if placement.is_confirmed:
-            _finish(placement)
+            _run_post_bind(placement)
 
 
-def _finish(placement: Placement) -> None:
+def _run_post_bind(placement: Placement) -> None:
     if placement.reservation is not None:
-        placement.reservation.finish()
+        placement.reservation.run_post_bind()
 
 
 def _failed(placement: Placement, why: object) -> BindError:

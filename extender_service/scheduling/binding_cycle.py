@@ -63,7 +63,7 @@ class BindingCycle:
         self.node_name = node_name
         # Once true, only the API server knows whether the pod is bound, until Bind ends.
         self.has_reached_bind = False
-        self.has_finished = False
+        self.post_bind_has_run = False
         self._profile = profile
         self._state = state
         self._pod = pod
@@ -179,11 +179,11 @@ class BindingCycle:
             await self._bind()
 
     @extension_point("PostBind")
-    def finish(self) -> None:
+    def run_post_bind(self) -> None:
         """Run PostBind once the pod is bound; later calls do nothing."""
-        if self.has_finished:
+        if self.post_bind_has_run:
             return
-        self.has_finished = True
+        self.post_bind_has_run = True
         for plugin in self._profile.post_bind:
             with self._run(plugin, "PostBind"):
                 try:

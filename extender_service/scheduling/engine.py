@@ -233,7 +233,7 @@ class Engine:
         happens if the placement has ended already.
         """
         if placement.is_confirmed and placement.reservation is not None:
-            placement.reservation.finish()
+            placement.reservation.run_post_bind()
         if self.cluster.placements.get(placement.uid) is not placement:
             return
         if self.binder.binding_of(placement.uid) is not None:

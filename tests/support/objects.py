@@ -85,11 +85,11 @@ class Undo:
     """A reservation of which a test sees that it was given back, and how often PostBind ran."""
 
     has_reached_bind = False
-    has_finished = False
+    post_bind_has_run = False
 
     def __init__(self, undo: Callable[[], None]) -> None:
         self.unreserve = undo
-        self.finished = 0
+        self.post_bind_runs = 0
 
     def permit(self) -> None:
         raise AssertionError("no pod is bound here")
@@ -103,8 +103,8 @@ class Undo:
     async def run(self, may_bind: Callable[[], None]) -> None:
         raise AssertionError("no test binds what is only reserved")
 
-    def finish(self) -> None:
-        self.finished += 1
+    def run_post_bind(self) -> None:
+        self.post_bind_runs += 1
 
 
 def watched(pod: Pod) -> WatchedPod:

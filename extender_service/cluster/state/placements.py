@@ -42,8 +42,8 @@ class Reservation(Protocol):
 
     has_reached_bind: bool
     """Whether Bind has begun; from then on only the API server knows whether the pod is bound."""
-    has_finished: bool
-    """Whether `finish` was called: the pod is known to be bound."""
+    post_bind_has_run: bool
+    """Whether `run_post_bind` was called: the pod is known to be bound."""
 
     def unreserve(self) -> None:
         """Give back what was set aside; may be called more than once."""
@@ -60,8 +60,8 @@ class Reservation(Protocol):
     async def run(self, may_bind: Callable[[], None]) -> None:
         """Bind the pod, if `may_bind` does not raise CycleError by then. Raises CycleError or KubeError."""
 
-    def finish(self) -> None:
-        """Do what is to be done once the pod is bound; later calls do nothing."""
+    def run_post_bind(self) -> None:
+        """Run PostBind, once the pod is known to be bound; later calls do nothing."""
 
 
 class Placement(msgspec.Struct, eq=False, weakref=True):
@@ -147,7 +147,7 @@ class Placements:
         does of a pod that is done.
         """
         placement = self._by_uid.get(uid)
-        if placement is None or placement.reservation is None or not placement.reservation.has_finished:
+        if placement is None or placement.reservation is None or not placement.reservation.post_bind_has_run:
             return self.drop_unreported(uid)
         del self._by_uid[uid]
         self._occupancy.remove(placement.slot)
@@ -157,4 +157,4 @@ class Placements:
 def _confirm(placement: Placement) -> None:
     placement.is_confirmed = True
     if placement.reservation is not None and not placement.assumed:
-        placement.reservation.finish()
+        placement.reservation.run_post_bind()

@@ -991,7 +991,7 @@ async def test_a_binding_that_failed_is_not_reported_as_done_where_another_sched
 
     monkeypatch.setattr(world.engine.binder, "_may_bind", refuse)
     monkeypatch.setattr(BindingCycle, "unreserve", lambda cycle: points.append("Unreserve"))
-    monkeypatch.setattr(BindingCycle, "finish", lambda cycle: points.append("PostBind"))
+    monkeypatch.setattr(BindingCycle, "run_post_bind", lambda cycle: points.append("PostBind"))
     world.create(pod)
     world.attempt()
     await world.scheduler.close()

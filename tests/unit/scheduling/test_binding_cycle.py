@@ -75,7 +75,7 @@ def cycle_of(*plugins: Recorder) -> tuple[BindingCycle, Profile]:
 async def whole(cycle: BindingCycle) -> None:
     cycle.reserve()
     await cycle.run()
-    cycle.finish()
+    cycle.run_post_bind()
 
 
 def test_the_steps_run_in_order_and_the_first_bind_plugin_that_takes_the_pod_is_the_last() -> None:
@@ -241,7 +241,7 @@ def test_a_post_bind_that_raises_does_not_keep_the_others_from_it(
 ) -> None:
     calls: list[str] = []
     cycle, _ = cycle_of(Recorder("a", calls, post_bind=failure), Recorder("b", calls))
-    cycle.finish()
+    cycle.run_post_bind()
     assert calls == ["post_bind a", "post_bind b"]
     assert [record.getMessage() for record in caplog.records] == ["PostBind failed"]
 

@@ -62,7 +62,7 @@ def test_the_end_of_a_pod_undoes_what_was_reserved_unless_it_was_bound(was_bound
     placement = world.placements.get(UID)
     assert placement is not None
     assert placement.reservation is not None
-    placement.reservation.has_finished = was_bound
+    placement.reservation.post_bind_has_run = was_bound
     assert world.placements.end_unreported(UID) is placement
     assert world.placements.end_unreported(UID) is None
     assert (world.requested("a"), len(world.placements), len(world.occupancy.pods)) == (0, 0, 0)
@@ -101,4 +101,4 @@ def test_post_bind_runs_where_the_watch_shows_a_pod_that_no_binding_of_ours_ends
         world.placements.hand_over(UID)
     else:
         world.placements.fulfil_unreported(UID)
-    assert reservation.finished == (0 if assumed else 1)
+    assert reservation.post_bind_runs == (0 if assumed else 1)
