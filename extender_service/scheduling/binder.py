@@ -95,7 +95,7 @@ class Binder:
         """
         under_way = self._under_way.get(placement.uid)
         if under_way is None:
-            under_way = self.start(placement.uid, placement.node_name, self._bind(placement))
+            under_way = self.start(placement.uid, placement.node_name, self._bind_in_task(placement))
             try:
                 await asyncio.shield(under_way.task)
             except asyncio.CancelledError as error:
@@ -105,16 +105,17 @@ class Binder:
                 self._drop(placement)
                 raise _failed(placement, "undone") from error
         elif under_way.task is asyncio.current_task():
-            await self._bind(placement)
+            await self._bind_in_task(placement)
         else:
             raise BindError(f"pod {pod_name(placement.pod)} is being bound to {under_way.node_name}")
 
-    async def _bind(self, placement: Placement) -> None:
+    async def _bind_in_task(self, placement: Placement) -> None:
+        """Do all of a binding that its task does."""
         reservation = placement.reservation
         assert reservation is not None, "a placement without a reservation cannot be bound"
         if self._cluster.placements.get(placement.uid) is placement:
             placement.assume()
-            await self._run(placement, reservation)
+            await self._run_cycle(placement, reservation)
         elif not placement.is_confirmed:
             raise _failed(placement, "the pod does not count there any more")
         is_placed = self._cluster.placements.get(placement.uid) is placement
@@ -126,10 +127,10 @@ class Binder:
             if self._next_look is None:
                 self._set_timer()
 
-    async def _run(self, placement: Placement, reservation: Reservation) -> None:
-        """Run Permit, PreBind and Bind. Raises BindError, unless the pod is bound to its node nevertheless."""
+    async def _run_cycle(self, placement: Placement, reservation: Reservation) -> None:
+        """Run the cycle up to Bind, and end what fails. Raises BindError unless the pod is bound to its node anyway."""
         try:
-            await reservation.run(self._may_bind)
+            await reservation.run_to_bind(self._may_bind)
         except KubeError as error:
             await self._resolve(placement, error)
         except CycleError as error:

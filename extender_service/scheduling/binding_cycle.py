@@ -91,10 +91,10 @@ class BindingCycle:
     @extension_point("Reserve")
     def reserve(self) -> None:
         """Run Reserve; if a plugin refuses or fails, undo all reservations."""
-        run: Callable[..., Status | None] = guarded if self._state.recorder is None else self._timed
+        call: Callable[..., Status | None] = guarded if self._state.recorder is None else self._timed
         for plugin in self._profile.reserve:
             try:
-                status = run(plugin, "Reserve", plugin.reserve, self._state, self._pod, self.node_name)
+                status = call(plugin, "Reserve", plugin.reserve, self._state, self._pod, self.node_name)
                 _require_none(plugin, "Reserve", status)
             except CycleError:
                 self.unreserve()
@@ -107,7 +107,7 @@ class BindingCycle:
         This also ends a wait in Permit: the pod was deleted, or gets another node.
         """
         for plugin in reversed(self._profile.reserve):
-            with self._run(plugin, "Unreserve"):
+            with self._stopwatch(plugin, "Unreserve"):
                 try:
                     plugin.unreserve(self._state, self._pod, self.node_name)
                 except RAISED:
@@ -119,17 +119,18 @@ class BindingCycle:
     def permit(self) -> None:
         """Run Permit. If a plugin makes the pod wait, plugins find it in `waiting_pods` from now on.
 
-        `run` calls this, unless the caller has: one that places pod after pod runs Permit before it turns to the next.
+        `run_to_bind` calls this unless the caller has: one that places pod after pod runs Permit before it turns to the
+        next.
         """
         waits: dict[str, float] = {}
         with self._point("Permit") as point:
             for plugin in self._profile.permit:
-                with self._run(plugin, "Permit") as run:
+                with self._stopwatch(plugin, "Permit") as stopwatch:
                     answer = guarded(plugin, "Permit", plugin.permit, self._state, self._pod, self.node_name)
                     require_answer(plugin, "Permit", wrong_permit(answer))
                     status, seconds = answer
                     if status is not None and status.code == Code.WAIT:
-                        run.code = point.code = Code.WAIT
+                        stopwatch.code = point.code = Code.WAIT
                         # As in Go, a wait below zero ends at once. So does one of minus infinity.
                         waits[plugin.name] = max(min(seconds, MAX_WAIT_SECONDS), -MAX_WAIT_SECONDS)
                     else:
@@ -151,8 +152,8 @@ class BindingCycle:
         return bool(self._waiting is not None or self._pre_bind_plugins)
 
     def _has_work(self, plugin: PreBind) -> bool:
-        run: Callable[..., Status | None] = guarded if self._state.recorder is None else self._timed
-        status = run(plugin, "PreBindPreFlight", plugin.pre_bind_pre_flight, self._state, self._pod, self.node_name)
+        call: Callable[..., Status | None] = guarded if self._state.recorder is None else self._timed
+        status = call(plugin, "PreBindPreFlight", plugin.pre_bind_pre_flight, self._state, self._pod, self.node_name)
         if isinstance(status, Status) and status.code == Code.SKIP:
             return False
         if status is not None:
@@ -160,7 +161,7 @@ class BindingCycle:
             raise CycleError(f"{running(plugin, 'PreBindPreFlight')}: {status.message}")
         return True
 
-    async def run(self, may_bind: Callable[[], None] = lambda: None) -> None:
+    async def run_to_bind(self, may_bind: Callable[[], None] = lambda: None) -> None:
         """Run Permit, wait if a plugin asks for it, then run PreBind and Bind. `may_bind` is called right before Bind.
 
         Raises CycleError, also from `may_bind`. Raises KubeError from Bind, with a note of which plugin ran: then only
@@ -173,10 +174,10 @@ class BindingCycle:
         self._is_permitted = False
         await self._wait_on_permit()
         with self._point("PreBind"):
-            await self._pre_bind()
+            await self._run_pre_bind()
         may_bind()
         with self._point("Bind"):
-            await self._bind()
+            await self._run_bind()
 
     @extension_point("PostBind")
     def run_post_bind(self) -> None:
@@ -185,7 +186,7 @@ class BindingCycle:
             return
         self.post_bind_has_run = True
         for plugin in self._profile.post_bind:
-            with self._run(plugin, "PostBind"):
+            with self._stopwatch(plugin, "PostBind"):
                 try:
                     plugin.post_bind(self._state, self._pod, self.node_name)
                 except RAISED:
@@ -200,13 +201,13 @@ class BindingCycle:
             self._pre_binding.cancel()
         return True
 
-    async def _pre_bind(self) -> None:
+    async def _run_pre_bind(self) -> None:
         self._pre_binding = asyncio.current_task()
         try:
             plugins = self._profile.pre_bind if self._pre_bind_plugins is None else self._pre_bind_plugins
             for plugin in plugins:
-                with self._run(plugin, "PreBind"):
-                    await self._run_pre_bind(plugin)
+                with self._stopwatch(plugin, "PreBind"):
+                    await self._run_pre_bind_plugin(plugin)
         finally:
             task, self._pre_binding = self._pre_binding, None
             if self._preempted and task is not None:
@@ -214,7 +215,7 @@ class BindingCycle:
         if self._preempted:  # the plugin has finished nevertheless
             raise CycleError(self._preempted)
 
-    async def _run_pre_bind(self, plugin: PreBind) -> None:
+    async def _run_pre_bind_plugin(self, plugin: PreBind) -> None:
         try:
             status = await awaited(plugin, "PreBind", plugin.pre_bind, self._state, self._pod, self.node_name)
         except KubeError as error:
@@ -249,19 +250,19 @@ class BindingCycle:
         self._profile.waiting_pods.remove(pod_uid(self._pod), waiting)
         self._waiting = None
 
-    async def _bind(self) -> None:
+    async def _run_bind(self) -> None:
         self.has_reached_bind = True
         if self._bind_elsewhere is not None and await self._bind_elsewhere(self._pod, self.node_name):
             return
         for plugin in self._profile.bind:
-            with self._run(plugin, "Bind") as run:
+            with self._stopwatch(plugin, "Bind") as stopwatch:
                 try:
                     status = await awaited(plugin, "Bind", plugin.bind, self._state, self._pod, self.node_name)
                 except KubeError as error:
                     error.add_note(running(plugin, "Bind"))
                     raise
                 if isinstance(status, Status) and status.code == Code.SKIP:
-                    run.code = Code.SKIP
+                    stopwatch.code = Code.SKIP
                     continue
                 _require_none(plugin, "Bind", status, waits=False)
                 return
@@ -270,10 +271,10 @@ class BindingCycle:
     def _timed(
         self, plugin: Plugin, point: str, method: Callable[..., Status | None], *arguments: object
     ) -> Status | None:
-        with self._run(plugin, point) as run:
+        with self._stopwatch(plugin, point) as stopwatch:
             status = guarded(plugin, point, method, *arguments)
             if isinstance(status, Status):
-                run.code = status.code
+                stopwatch.code = status.code
             return status
 
     def _point(self, point: str) -> "_Stopwatch":
@@ -282,7 +283,7 @@ class BindingCycle:
         record = None if recorder is None else partial(recorder.record_point, self.scheduler_name, point)
         return _Stopwatch(self.clock, record)
 
-    def _run(self, plugin: Plugin, point: str) -> "_Stopwatch":
+    def _stopwatch(self, plugin: Plugin, point: str) -> "_Stopwatch":
         """Return what records how long a plugin takes, if this decision is in the sample."""
         recorder = self._state.recorder
         record = None if recorder is None else partial(recorder.record_plugin, plugin.name, point)

@@ -100,7 +100,7 @@ class Undo:
     def preempt_in_pre_bind(self, why: str) -> bool:
         return False
 
-    async def run(self, may_bind: Callable[[], None]) -> None:
+    async def run_to_bind(self, may_bind: Callable[[], None]) -> None:
         raise AssertionError("no test binds what is only reserved")
 
     def run_post_bind(self) -> None:

@@ -57,7 +57,7 @@ class Reservation(Protocol):
     def preempt_in_pre_bind(self, why: str) -> bool:
         """Have PreBind fail, so that the pod can be tried again; returns whether it was running."""
 
-    async def run(self, may_bind: Callable[[], None]) -> None:
+    async def run_to_bind(self, may_bind: Callable[[], None]) -> None:
         """Bind the pod, if `may_bind` does not raise CycleError by then. Raises CycleError or KubeError."""
 
     def run_post_bind(self) -> None:

@@ -152,7 +152,7 @@ def _tried_again(world: EngineOnTwoNodes) -> None:
     world.api.put(WEB)
     placement = world.cluster.placements.get(UID)
     assert placement is not None
-    world.engine.binder.start(UID, "a", world.engine.binder._bind(placement))
+    world.engine.binder.start(UID, "a", world.engine.bind(placement))
 
 
 @pytest.mark.parametrize("then", [_shown, _shown_and_deleted, _read, _tried_again])

@@ -74,7 +74,7 @@ def cycle_of(*plugins: Recorder) -> tuple[BindingCycle, Profile]:
 
 async def whole(cycle: BindingCycle) -> None:
     cycle.reserve()
-    await cycle.run()
+    await cycle.run_to_bind()
     cycle.run_post_bind()
 
 

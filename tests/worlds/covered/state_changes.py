@@ -56,7 +56,7 @@ def counted() -> Iterator[Counter[str]]:
         mock.patch.object(Placements, "drop_unreported", _ended(changes, Placements.drop_unreported, "dropped")),
         mock.patch.object(Placements, "fulfil_unreported", _ended(changes, Placements.fulfil_unreported, "fulfilled")),
         mock.patch.object(Placements, "hand_over", _ended(changes, Placements.hand_over, "fulfilled")),
-        mock.patch.object(Binder, "_bind", _bind(changes)),
+        mock.patch.object(Binder, "_bind_in_task", _bind(changes)),
         mock.patch.object(WaitingQueues, "move_to_active", queues.moved(WaitingQueues.move_to_active)),
         mock.patch.object(WaitingQueues, "move_to_backoff", queues.moved(WaitingQueues.move_to_backoff)),
         mock.patch.object(WaitingQueues, "requeue", queues.moved(WaitingQueues.requeue)),
@@ -89,7 +89,7 @@ def _ended(changes: Counter[str], end: Callable[[Placements, str], Any], how: st
 
 
 def _bind(changes: Counter[str]) -> Callable[..., Any]:
-    bind = Binder._bind
+    bind = Binder._bind_in_task
 
     async def wrapped(self: Binder, placement: Placement) -> None:
         if self._cluster.placements.get(placement.uid) is placement:
