@@ -40,7 +40,7 @@ from extender_service.scheduler.look_budget import LookBudget
 from extender_service.scheduler.nominated_pods import report_unnominated
 from extender_service.scheduler.pod_lister import PodLister
 from extender_service.scheduling import pod_events
-from extender_service.scheduling.binder import BindError
+from extender_service.scheduling.bindings import BindError
 from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.eviction import Evictions, PodApi, Victim
 from extender_service.scheduling.pod_events import pod_reference
@@ -111,7 +111,7 @@ class Scheduler:
         self._bindings: set[asyncio.Task[None]] = set()
         self._looks = LookBudget()
         self._is_abandoned = False
-        engine.binder.on_lost = self._queue_lost
+        engine.binder.confirmations.on_lost = self._queue_lost
 
     async def run(self) -> None:
         """Schedule pods until the queue is closed."""
@@ -274,7 +274,7 @@ class Scheduler:
 
     async def _end_failed_binding(self, info: QueuedPodInfo, placement: Placement, error: BindError) -> None:
         # A pod that may be bound must not be queued: it would be skipped, and then be in no queue.
-        if await self._engine.binder.find_out(placement):
+        if await self._engine.binder.confirmations.until_known(placement):
             self._report_bound(info, placement)
         else:
             await self._fail_binding(info, placement, Failure.of(error))

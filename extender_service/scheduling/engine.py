@@ -35,8 +35,9 @@ from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.pods import pod_uid
 from extender_service.scheduling.asked_nodes import NodeFinder
-from extender_service.scheduling.binder import CONFIRM_SECONDS, Binder
+from extender_service.scheduling.binder import Binder
 from extender_service.scheduling.binding_cycle import BindElsewhere, BindingCycle
+from extender_service.scheduling.confirmations import CONFIRM_SECONDS
 from extender_service.scheduling.decision import Decision, decide, narrowed, refuse
 from extender_service.scheduling.question import Question
 from extender_service.scheduling.reuse.ahead import DecidingAhead

@@ -13,17 +13,18 @@ They are kept apart from the facts of the watch, so that dropping one leaves no 
                                 PostBind has)
 
 It is assumed once its binding begins, with Permit. A confirmed pod counts as a fact of the watch: in the placement's
-slot after `hand_over`, in another one after `fulfil`. The binder also fulfils the placement of a pod that was bound,
+slot after `hand_over`, in another one after `fulfil`. Confirmations also fulfils the placement of a pod that was bound,
 and has gone before the watch could show that. Every end but confirmation by the watch frees the node's room: Cluster
 reports that, so all others end placements by its methods (`drop_placement` and so on).
 
 A reserved pod that is never bound is dropped by its owner: the extender drops what it expects after some time (see
 extender/expectations.py). An assumed pod does not expire: it stays until the watch shows it, or until reading it shows
-that it is not bound there (see scheduling/binder.py). Either one ends where a list that should show the pod does not.
-Placing a pod again, on any node, drops its placement first.
+that it is not bound there (see scheduling/confirmations.py). Either one ends where a list that should show the pod does
+not. Placing a pod again, on any node, drops its placement first.
 
 The watch may also show a pod on its node that is only reserved: kube-scheduler binds itself, or an earlier binding was
-carried out late. No binding will end that reservation, so PostBind runs then. For an assumed pod, the binder runs it.
+carried out late. No binding will end that reservation, so PostBind runs then. For an assumed pod, its binding runs it,
+or Confirmations.
 """
 
 from collections.abc import Callable, Iterator

@@ -9,7 +9,7 @@ from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.extender_api import ExtenderBindingArgs
 from extender_service.kube.types.pods import pod_uid
 from extender_service.scheduling import pod_events
-from extender_service.scheduling.binder import BindError
+from extender_service.scheduling.bindings import BindError
 from extender_service.scheduling.decision import Decision
 from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.explanation import grounds, refusals
@@ -29,6 +29,7 @@ class BindVerb:
         self._engine = engine
         self._cluster = engine.cluster
         self._binder = engine.binder
+        self._confirmations = engine.binder.confirmations
         self._trust = trust
         self._record = record
         self.requires_fit = False
@@ -86,10 +87,10 @@ class BindVerb:
         """Return the pod to bind, None if it is bound to that node already."""
         uid = args.pod_uid
         placement = self._cluster.placements.get(uid)
-        bound_to = self._binder.shown_on(uid)
+        bound_to = self._confirmations.shown_on(uid)
         if placement is not None and placement.assumed:
             # As far as is known here, the pod is bound already. If not, other pods must not get its room meanwhile.
-            bound_to = await self._binder.read_back(placement)
+            bound_to = await self._confirmations.read_back(placement)
             placement = self._cluster.placements.get(uid)
         elif bound_to == args.node and not (await self._wanted(args)).spec.node_name:
             # The caller knows more than the watch has shown here. It tries again.
@@ -97,7 +98,7 @@ class BindVerb:
         if bound_to is None:
             pod = placement.pod if placement is not None else await self._wanted(args)
             # The watch may have shown more while the pod was read.
-            bound_to = pod.spec.node_name or self._binder.shown_on(uid)
+            bound_to = pod.spec.node_name or self._confirmations.shown_on(uid)
             if not bound_to:
                 return pod
         if bound_to != args.node:
@@ -126,7 +127,7 @@ class BindVerb:
 
     async def _wanted(self, args: ExtenderBindingArgs) -> Pod:
         """Read the pod, as the caller sends only its name and UID. Raises BindError."""
-        pod = await self._binder.read(args.pod_namespace, args.pod_name)
+        pod = await self._confirmations.read_pod(args.pod_namespace, args.pod_name)
         if pod is None:
             raise BindError(f"pod {_name(args)} does not exist")
         if pod_uid(pod) != args.pod_uid:

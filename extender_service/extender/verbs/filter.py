@@ -147,7 +147,7 @@ class FilterVerb:
         binder.undo(uid, "the pod was asked about on other nodes")
         try:
             async with asyncio.timeout(min(_SETTLE_SECONDS, deadline - self._clock())):
-                bound_to = await binder.settle(uid)
+                bound_to = await binder.confirmations.read_after_binding(uid)
         except TimeoutError as error:
             doing = "is being bound" if binder.binding_of(uid) is not None else "may be bound already"
             raise CycleError(f"pod {pod_name(pod)} {doing} to {placement.node_name}") from error

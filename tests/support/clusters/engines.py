@@ -87,6 +87,12 @@ class EngineOnTwoNodes:
             self.api.put(pod)
             self.cluster.apply_pod(pod)
 
+    def note_bound(self) -> Bound:
+        """Have a plugin note for which pods PostBind runs."""
+        (profile,) = self.engine.profiles
+        profile.post_bind += (bound := Bound(None, self.handle),)
+        return bound
+
     def question(self, pod: Pod, *names: str) -> Question:
         """A question about the nodes of these names, all nodes unless there are any."""
         nodes: AskedNodes = self.engine.nodes.named(names) if names else self.engine.nodes.all()

@@ -246,7 +246,7 @@ def test_a_fault_of_our_own_is_an_error_too(verb: Verb, monkeypatch: pytest.Monk
 
     for name in ("decide", "score", "dry_run"):
         monkeypatch.setattr(world.engine, name, broken)
-    monkeypatch.setattr(world.engine.binder, "read", broken)
+    monkeypatch.setattr(world.engine.binder.confirmations, "read_pod", broken)
     body = {"Pod": WEB, "NodeNames": ["a"], "PodName": "p", "PodNamespace": "n", "PodUID": "u", "Node": "a"}
     victims = {"NodeNameToMetaVictims": {"a": {"Pods": [{"UID": "uid-of-old"}]}}}
     world.cluster.apply_node(make_node("a"))

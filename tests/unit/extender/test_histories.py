@@ -21,7 +21,7 @@ from extender_service.framework.profiles import Profiles
 from extender_service.framework.registry import Registry
 from extender_service.kube.types.core import Pod, ResourceList
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
-from extender_service.scheduling.binder import CONFIRM_SECONDS
+from extender_service.scheduling.confirmations import CONFIRM_SECONDS
 from extender_service.scheduling.engine import Engine
 from tests.support.binding_plugins import WAIT_SECONDS, Doorman, Errand, Seats
 from tests.support.calls import Call, TimedLoop

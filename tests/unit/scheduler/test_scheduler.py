@@ -29,8 +29,8 @@ from extender_service.kube.types.core import (
 )
 from extender_service.scheduler.failure_reports import MOST_REPORTS_AT_ONCE
 from extender_service.scheduler.look_budget import MOST_LOOKS_A_TURN
-from extender_service.scheduling.binder import CONFIRM_SECONDS
 from extender_service.scheduling.binding_cycle import BindingCycle
+from extender_service.scheduling.confirmations import CONFIRM_SECONDS
 from tests.support.clusters.queue_worlds import NODE_ADD
 from tests.support.clusters.scheduler_world import SchedulerWorld, turns, whole
 from tests.support.event_loop import in_event_loop
@@ -849,7 +849,7 @@ async def test_a_binding_that_fails_while_the_process_ends_leaves_no_traceback(
 async def test_a_pod_whose_binding_and_reading_fail_is_not_lost(
     is_applied: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("extender_service.scheduling.binder.RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("extender_service.scheduling.confirmations.RETRY_SECONDS", 0.01)
     world, pod = SchedulerWorld(make_node("a")), make_pod("p")
     get_pod, reads = world.api.get_pod, []
 

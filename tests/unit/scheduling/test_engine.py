@@ -15,8 +15,8 @@ from extender_service.framework.status import Code, unresolvable
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import Pod, PodResourceClaim
 from extender_service.kube.types.pods import pod_uid
-from extender_service.scheduling.binder import BindError
-from tests.support.clusters.engines import Bound, EngineOnTwoNodes
+from extender_service.scheduling.bindings import BindError
+from tests.support.clusters.engines import EngineOnTwoNodes
 from tests.support.clusters.extender_world import Hold
 from tests.support.objects import make_node, make_pod
 from tests.support.stub_plugins import Stub
@@ -316,8 +316,7 @@ def test_to_undo_what_has_ended_does_not_touch_what_came_after() -> None:
 
 def test_a_placement_that_the_watch_confirms_before_it_is_undone_is_bound() -> None:
     world = EngineOnTwoNodes(WEB)
-    (profile,) = world.engine.profiles
-    profile.post_bind += (bound := Bound(None, world.handle),)
+    bound = world.note_bound()
     placement = world.engine.place(WEB, "a")
     world.engine.permit(placement)
     world.cluster.apply_pod(make_pod("web", "a", requests={"cpu": "1"}))
@@ -332,8 +331,7 @@ def test_a_placement_that_the_watch_confirms_before_it_is_undone_is_bound() -> N
 @pytest.mark.parametrize("ended_by", ["deleted", "finished"])
 def test_a_bound_pod_that_the_watch_shows_first_at_its_end_keeps_what_was_reserved(ended_by: str) -> None:
     world = EngineOnTwoNodes(WEB)
-    (profile,) = world.engine.profiles
-    profile.post_bind += (bound := Bound(None, world.handle),)
+    bound = world.note_bound()
     asyncio.run(world.engine.bind(world.engine.place(WEB, "a")))
     if ended_by == "deleted":
         world.cluster.remove_pod(("default", "web"))
@@ -343,28 +341,9 @@ def test_a_bound_pod_that_the_watch_shows_first_at_its_end_keeps_what_was_reserv
     assert (bound.pods, world.steps.reserved) == (["web on a"], {pod_uid(WEB): "a"})
 
 
-@pytest.mark.parametrize("ended_by", ["deleted", "finished"])
-def test_a_bound_pod_that_has_ended_when_it_is_read_keeps_what_was_reserved(ended_by: str) -> None:
-    world = EngineOnTwoNodes(WEB)
-    placement = world.engine.place(WEB, "a")
-
-    async def read_back() -> str | None:
-        await world.engine.bind(placement)
-        if ended_by == "deleted":
-            del world.api.pods["default", "web"]
-        else:
-            world.api.put(make_pod("web", "a", phase="Succeeded"))
-        return await world.engine.binder.read_back(placement)
-
-    assert asyncio.run(read_back()) == (None if ended_by == "deleted" else "a")
-    assert (world.cpu_milli("a"), len(world.cluster.placements)) == (0, 0)
-    assert world.steps.reserved == {pod_uid(WEB): "a"}
-
-
 def test_a_pod_that_ends_before_its_binding_is_answered_is_not_reported_as_bound() -> None:
     world = EngineOnTwoNodes(WEB)
-    (profile,) = world.engine.profiles
-    profile.post_bind += (bound := Bound(None, world.handle),)
+    bound = world.note_bound()
     hold = world.api.hold = Hold()
 
     async def bind() -> None:

@@ -11,6 +11,11 @@ PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     "scheduler": ("scheduler/",),
     "scheduling": ("scheduling/",),
     "watching": ("kube/watching/",),
-    "binding": ("scheduling/binder.py", "scheduling/binding_cycle.py", "plugins/default_binder.py"),
+    "binding": (
+        "scheduling/binder.py",
+        "scheduling/binding_cycle.py",
+        "scheduling/confirmations.py",
+        "plugins/default_binder.py",
+    ),
     "leader election": ("scheduler/leader_election.py", "kube/writing/leases.py", "command/schedule/election.py"),
 }

@@ -92,7 +92,7 @@ def _bind(changes: Counter[str]) -> Callable[..., Any]:
     bind = Binder._bind_in_task
 
     async def wrapped(self: Binder, placement: Placement) -> None:
-        if self._cluster.placements.get(placement.uid) is placement:
+        if self._placements.get(placement.uid) is placement:
             changes["reserved: assumed"] += 1
         await bind(self, placement)
 

@@ -41,6 +41,7 @@ _DRAWN_FROM: Final = (
     "scheduler/scheduler.py",
     "scheduling/binder.py",
     "scheduling/binding_cycle.py",
+    "scheduling/confirmations.py",
 )
 _TEST_SECONDS: Final = 600.0
 _TEXTS: Final = (libcst.SimpleString, libcst.FormattedString, libcst.ConcatenatedString)

@@ -237,7 +237,7 @@ def _left_in_engine(engine: Engine, being_bound: AbstractSet[str]) -> Iterator[_
     for uid, under_way in engine.binder._under_way.items():
         if uid not in being_bound:
             yield under_way.task, f"the binding of {uid} to {under_way.node_name} under way"
-    for placement, task in engine.binder._confirming.items():
+    for placement, task in engine.binder.confirmations._reading.items():
         yield task, f"to find out about the binding of {placement.uid}"
     for profile in engine.profiles:
         for pod in profile.waiting_pods:

@@ -1,6 +1,6 @@
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import pytest
 
@@ -11,7 +11,7 @@ from extender_service.framework.status import Status, unschedulable
 from extender_service.kube.api_errors import KubeError, UnreachableError
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.extender_api import ExtenderBindingArgs
-from extender_service.scheduling.binder import BindError
+from extender_service.scheduling.bindings import BindError
 from tests.support.clusters.extender_world import ExtenderWorld, Hold
 from tests.support.objects import make_node, make_pod
 
@@ -237,7 +237,7 @@ def test_a_write_whose_answer_was_lost_is_found_by_reading() -> None:
 
 
 def test_while_nobody_can_tell_the_pod_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("extender_service.scheduling.binder.RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("extender_service.scheduling.confirmations.RETRY_SECONDS", 0.01)
     world = world_with()
 
     async def calls() -> None:
@@ -284,13 +284,13 @@ def test_nor_is_it_where_the_pod_was_being_read_when_that_began() -> None:
         await world.filter(WEB, ["a"])
         assert "the connection was lost" in await world.bind(WEB, "a")
         world.pods.read_hold = being_read = Hold()
-        settling = asyncio.create_task(world.engine.binder.settle(UID))
+        reading = asyncio.create_task(world.engine.binder.confirmations.read_after_binding(UID))
         await being_read.arrived.wait()
         world.pods.read_hold = Hold()
         binding = asyncio.create_task(world.bind(WEB, "a"))
         await world.pods.read_hold.arrived.wait()
         being_read.go_on.set()
-        assert await settling is None
+        assert await reading is None
         assert (world.expected_on(WEB), world.cpu_milli("a")) == ("a", 1000)
         world.pods.applies = True
         world.pods.read_hold.go_on.set()
@@ -314,23 +314,6 @@ def test_a_binding_that_the_watch_does_not_show_is_read_again_and_again() -> Non
     assert world.cpu_milli("a") == 0
 
 
-def test_what_is_older_than_what_the_watch_has_shown_does_not_count() -> None:
-    world = world_with()
-
-    async def calls() -> None:
-        assert await world.bind(WEB, "a") == ""
-        read = asyncio.create_task(world.engine.binder.settle(UID))
-        world.pods.read_hold = Hold()
-        await world.pods.read_hold.arrived.wait()
-        world.cluster.apply_pod(world.pods.pods["default", "web"])
-        world.cluster.remove_pod(("default", "web"))
-        world.pods.read_hold.go_on.set()
-        assert await read is None
-
-    asyncio.run(calls())
-    assert (world.cluster.pod(UID), world.cpu_milli("a")) == (None, 0)
-
-
 def test_a_pod_that_the_watch_shows_bound_while_it_is_read_is_not_assumed() -> None:
     world = world_with()
 
@@ -347,7 +330,7 @@ def test_a_pod_that_the_watch_shows_bound_while_it_is_read_is_not_assumed() -> N
 
 
 @pytest.mark.parametrize("now", [None, WEB, make_pod("web", uid="new")])
-def test_a_binding_that_came_to_nothing_is_settled_by_reading(
+def test_a_binding_that_came_to_nothing_is_found_by_reading(
     now: Pod | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = world_with(confirm_seconds=0.01)
@@ -370,7 +353,7 @@ def test_a_binding_that_came_to_nothing_is_settled_by_reading(
 def test_an_api_server_that_is_silent_too_is_asked_until_it_answers(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("extender_service.scheduling.binder.RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("extender_service.scheduling.confirmations.RETRY_SECONDS", 0.01)
     world = world_with(confirm_seconds=0.01)
 
     async def calls() -> None:
@@ -519,67 +502,6 @@ def test_closing_undoes_what_does_not_finish_and_what_is_expected() -> None:
     assert asyncio.run(calls()) == "binding default/web to a: extender-service was stopped"
     assert (world.expected_on(WEB), world.expected_on(later)) == (None, None)
     assert (world.cpu_milli("a"), world.cpu_milli("b")) == (0, 0)
-
-
-# Settling, as Filter asks for it.
-
-
-async def _nothing(_world: ExtenderWorld) -> None:
-    pass
-
-
-async def _expected(world: ExtenderWorld) -> None:
-    assert (await world.filter(WEB, ["a"]))["NodeNames"] == ["a"]
-
-
-async def _bound(world: ExtenderWorld) -> None:
-    assert await world.bind(WEB, "a") == ""
-
-
-async def _bound_and_confirmed(world: ExtenderWorld) -> None:
-    await _bound(world)
-    world.cluster.apply_pod(world.pods.pods["default", "web"])
-
-
-async def _bound_and_deleted(world: ExtenderWorld) -> None:
-    await _bound(world)
-    world.pods.pods.clear()
-
-
-@pytest.mark.parametrize(
-    ("before", "settled_on", "counts_on"),
-    [
-        (_nothing, None, None),
-        (_bound, "a", "a"),
-        (_bound_and_confirmed, "a", None),
-        (_bound_and_deleted, None, None),
-        (_expected, None, "a"),
-    ],
-)
-def test_settling_goes_by_what_the_api_server_says(
-    before: Callable[[ExtenderWorld], Awaitable[None]], settled_on: str | None, counts_on: str | None
-) -> None:
-    world = world_with()
-
-    async def calls() -> str | None:
-        await before(world)
-        return await world.engine.binder.settle(UID)
-
-    assert asyncio.run(calls()) == settled_on
-    assert world.expected_on(WEB) == counts_on
-
-
-def test_what_cannot_be_settled_is_an_error() -> None:
-    world = world_with()
-
-    async def calls() -> None:
-        await _bound(world)
-        world.pods.read_errors = [LOST]
-        with pytest.raises(BindError, match="reading pod default/web: the connection was lost"):
-            await world.engine.binder.settle(UID)
-
-    asyncio.run(calls())
-    assert world.expected_on(WEB) == "a"
 
 
 @pytest.mark.parametrize("missing", ["PodName", "PodNamespace", "PodUID", "Node"])
