@@ -36,7 +36,7 @@ from extender_service.kube.types.pods import pod_uid
 from extender_service.observability.preemption_metrics import PreemptionMetrics
 from extender_service.scheduling.decision import Decision
 from extender_service.scheduling.engine import Engine
-from extender_service.scheduling.eviction import Evictions, PodApi, Victim, victim_in
+from extender_service.scheduling.eviction import Evictions, Victim, victim_in
 from extender_service.scheduling.pod_patches import nomination_patch
 from extender_service.scheduling.pod_writes import PodWrites, cancelled
 from extender_service.scheduling.question import Question
@@ -54,8 +54,8 @@ class _GoneError(CycleError):
     """The pod that was to preempt others is gone, as happens."""
 
 
-class PreemptorApi(PodApi, Protocol):
-    """Where pods are read, too."""
+class PreemptorApi(Protocol):
+    """Where the pods are read that are to preempt others."""
 
     async def get_pod(self, namespace: str, name: str) -> Pod | None:
         """Return a pod as it is now, None if there is none. Raises KubeError."""
@@ -299,12 +299,7 @@ class OwnPreemption:
 
     async def _nominate(self, pod: Pod, node_name: str) -> None:
         """Write a pod's nominated node, empty for none. Raises KubeError."""
-        metadata, patch = pod.metadata, nomination_patch(pod, node_name)
-        await self._writes.add(
-            pod_uid(pod),
-            pod_name(pod),
-            lambda: self._api.patch_pod_status(metadata.namespace, metadata.name, patch),
-        )
+        await self._writes.patch_status(pod, nomination_patch(pod, node_name))
 
     def _lower_nominated(self, pod: Pod, uid: str, node_name: str) -> list[Pod]:
         """Return the pods of lower priority that are nominated for a node: they may not fit there any more."""

@@ -27,7 +27,7 @@ from extender_service.scheduler.pod_resource_metrics import PodResourceMetrics
 from extender_service.scheduler.scheduler import Record, Scheduler
 from extender_service.scheduler.time_limit import TimeLimit
 from extender_service.scheduling.engine import Engine
-from extender_service.scheduling.eviction import PodApi
+from extender_service.scheduling.pod_writes import PodApi
 from extender_service.scheduling.write_turns import not_held_back
 from extender_service.seams import Sleep, WallClock
 

@@ -21,8 +21,8 @@ from extender_service.kube.types.pods import pod_uid
 from extender_service.scheduler.failure import Failure
 from extender_service.scheduler.pod_lister import PodLister, nominated
 from extender_service.scheduler.pod_status import condition_of, failure_patch, generation_of, shown_condition
-from extender_service.scheduling.eviction import PodApi
-from extender_service.scheduling.pod_writes import PodWrites, Write, cancelled
+from extender_service.scheduling.pod_patches import Patch
+from extender_service.scheduling.pod_writes import PodWrites, cancelled
 from extender_service.scheduling.write_turns import Turn, WriteTurns, not_held_back
 from extender_service.seams import WallClock
 
@@ -87,7 +87,6 @@ class FailureReports:
 
     def __init__(
         self,
-        api: PodApi,
         writes: PodWrites,
         pending: PodLister,
         wall_clock: WallClock,
@@ -97,7 +96,6 @@ class FailureReports:
         on_unwritten: Callable[[Pod], object] = lambda _: None,
     ) -> None:
         self._on_unwritten = on_unwritten
-        self._api = api
         self._writes = writes
         self._pending = pending
         self._wall_clock = wall_clock
@@ -182,13 +180,13 @@ class FailureReports:
         if uid in self._under_way:  # a nomination went first, and what came since waits for its end
             return False
         report = self._waiting.pop(uid, None)
-        write = None if report is None else self._write_of(report)
-        if report is None or write is None:
+        patch = None if report is None else self._patch_of(report)
+        if report is None or patch is None:
             self._in_turn.pop(uid, None)
             return False
         turn.begin()
         self._in_turn[uid] = True
-        task = self._under_way[uid] = self._writes.add(uid, pod_name(report.pod), write)
+        task = self._under_way[uid] = self._writes.patch_status(report.pod, patch)
         task.add_done_callback(partial(self._end, uid, turn))
         return True
 
@@ -200,8 +198,8 @@ class FailureReports:
         if report is not None:  # it failed again meanwhile
             self._ask_for_turn(uid, turn.namespace, goes_first=report.goes_first)
 
-    def _write_of(self, report: _Report) -> Write | None:
-        """Return what to write; None if the pod is gone, is on a node, or shows all of it already."""
+    def _patch_of(self, report: _Report) -> Patch | None:
+        """Return the patch to write; None if the pod is gone, is on a node, or shows all of it already."""
         pod = self._shown(report.pod)
         if pod is None:
             return None
@@ -218,8 +216,7 @@ class FailureReports:
         nominates = sent.nominates or bool(failure.nomination)
         condition = hash(condition_of(failure))
         self._remember(pod, _Sent(sent.key, sent.version, nominates, failure.nomination, condition, at_seconds))
-        namespace, name = pod.metadata.namespace, pod.metadata.name
-        return lambda: self._api.patch_pod_status(namespace, name, patch)
+        return patch
 
     def _shown(self, pod: Pod) -> Pod | None:
         """Return a pod as the watch shows it; None if it is gone or on a node."""

@@ -42,10 +42,10 @@ from extender_service.scheduler.pod_lister import PodLister
 from extender_service.scheduling import pod_events
 from extender_service.scheduling.bindings import BindError
 from extender_service.scheduling.engine import Engine
-from extender_service.scheduling.eviction import Evictions, PodApi, Victim
+from extender_service.scheduling.eviction import Evictions, Victim
 from extender_service.scheduling.pod_events import pod_reference
 from extender_service.scheduling.pod_patches import nomination_patch
-from extender_service.scheduling.pod_writes import PodWrites, cancelled
+from extender_service.scheduling.pod_writes import PodApi, PodWrites, cancelled
 from extender_service.scheduling.write_turns import not_held_back
 from extender_service.seams import Sleep, WallClock
 
@@ -80,16 +80,14 @@ class Scheduler:
         self._engine = engine
         self._rules = engine.cluster.rules
         self._room_freed = reported_events(engine.cluster.rules).assigned_pod_delete
-        self._api = api
         self._queue = queue
         self._pending = pending
         self._record = record
         self._sleep = sleep
         self._wall_clock = wall_clock
         self._metrics = metrics
-        self._writes = PodWrites(sleep, self._rules)
+        self._writes = PodWrites(api, sleep, self._rules)
         self._reports = FailureReports(
-            api,
             self._writes,
             pending,
             wall_clock,
@@ -100,7 +98,6 @@ class Scheduler:
         self._evictions = Evictions(
             engine,
             preemptions,
-            api,
             self._writes,
             record,
             wall_clock,
@@ -307,12 +304,8 @@ class Scheduler:
             return  # the pod has gone meanwhile, as `bind` will find
         pod, node_name = placement.pod, placement.node_name
         if self._engine.will_wait(placement) and not self._pending.shows_nomination(pod, node_name):
-            namespace, name, patch = pod.metadata.namespace, pod.metadata.name, nomination_patch(pod, node_name)
             self._reports.note_nomination(pod, node_name)
-            write = self._writes.add(
-                placement.uid, pod_name(pod), lambda: self._api.patch_pod_status(namespace, name, patch)
-            )
-            await asyncio.wait([write])
+            await asyncio.wait([self._writes.patch_status(pod, nomination_patch(pod, node_name))])
 
     async def _fail_binding(self, info: QueuedPodInfo, placement: Placement, failure: Failure) -> None:
         """Let other pods have the room that is free again, and queue the pod again (handleBindingCycleError)."""

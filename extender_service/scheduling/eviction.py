@@ -4,16 +4,15 @@
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final
 
 import msgspec
 
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.framework.profile import Profile
 from extender_service.framework.running_preemptions import RunningPreemption, RunningPreemptions
-from extender_service.kube.api_errors import ApiError
-from extender_service.kube.types.core import Pod, pod_name
+from extender_service.kube.types.core import Pod
 from extender_service.kube.types.pods import pod_uid
 from extender_service.kube.writing.event_recorder import ObjectReference, Occurrence
 from extender_service.scheduling import pod_events
@@ -28,16 +27,6 @@ from extender_service.seams import WallClock
 MOST_VICTIMS_AT_ONCE: Final = 50
 
 _PLUGIN: Final = "DefaultPreemption"
-
-
-class PodApi(Protocol):
-    """Where pods are written. All methods raise KubeError."""
-
-    async def patch_pod_status(self, namespace: str, name: str, patch: Mapping[str, Any]) -> None:
-        """Apply a strategic merge patch to a pod's status, if it has the UID that the patch names."""
-
-    async def delete_pod(self, namespace: str, name: str, uid: str) -> None:
-        """Delete a pod, if it has this UID."""
 
 
 class Victim(msgspec.Struct, frozen=True):
@@ -68,7 +57,6 @@ class Evictions:
         self,
         engine: Engine,
         preemptions: RunningPreemptions,
-        api: PodApi,
         writes: PodWrites,
         record: Callable[[Occurrence], None],
         wall_clock: WallClock,
@@ -79,7 +67,6 @@ class Evictions:
         self._engine = engine
         self._rules = engine.cluster.rules
         self._preemptions = preemptions
-        self._api = api
         self._writes = writes
         self._record = record
         self._wall_clock = wall_clock
@@ -167,7 +154,7 @@ class Evictions:
             uid = pod_uid(pod)
             if pod.status.nominated_node_name or uid in self._writes:  # a nomination may still be on its way
                 self._on_taken_back(pod)
-                taken_back.append(self._writes.add(uid, pod_name(pod), self._patch(pod, nomination_patch(pod, ""))))
+                taken_back.append(self._writes.patch_status(pod, nomination_patch(pod, "")))
         return taken_back
 
     async def _evict_victim(self, profile: Profile, preemptor: Pod, node_name: str, victim: Victim) -> bool:
@@ -211,33 +198,8 @@ class Evictions:
         """Delete a victim, and return whether it was there."""
         now = None if victim.preempted else self._wall_clock()
         patch = victim_patch(victim.uid, preemptor.spec.scheduler_name, now)
-        namespace, name = victim.namespace, victim.name
-        is_gone = False
-
-        async def unless_gone(write: Awaitable[object]) -> None:
-            nonlocal is_gone
-            try:
-                await write
-            except ApiError as error:
-                if not error.says_gone:
-                    raise
-                is_gone = True
-
-        async def mark() -> None:
-            await unless_gone(self._api.patch_pod_status(namespace, name, patch))
-
-        async def delete() -> None:
-            if not is_gone:
-                await unless_gone(self._api.delete_pod(namespace, name, victim.uid))
-
-        async with self._turns.turn(namespace) as turn:
-            for write in (mark, delete):
-                turn.begin()
-                await self._writes.add(victim.uid, f"{namespace}/{name}", write)
-        return not is_gone
-
-    def _patch(self, pod: Pod, patch: Mapping[str, Any]) -> Callable[[], Awaitable[object]]:
-        return lambda: self._api.patch_pod_status(pod.metadata.namespace, pod.metadata.name, patch)
+        async with self._turns.turn(victim.namespace) as turn:
+            return await self._writes.delete(victim.namespace, victim.name, victim.uid, patch, turn.begin)
 
 
 async def _all(evictions: Iterable[Awaitable[object]]) -> None:

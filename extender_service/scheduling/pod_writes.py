@@ -6,26 +6,42 @@ binding that came after it.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
+from typing import Any, Protocol
 
 from extender_service.config.rules import DEFAULT_RULES, Rules
 from extender_service.kube.api_errors import ApiError, KubeError, UnreachableError
 from extender_service.kube.connection.retries import is_transient, with_retries
+from extender_service.kube.types.core import Pod, pod_name
+from extender_service.kube.types.pods import pod_uid
 from extender_service.seams import Sleep
 
 log = logging.getLogger(__name__)
 
-Write = Callable[[], Awaitable[object]]
+_Write = Callable[[], Awaitable[object]]
+
+
+class PodApi(Protocol):
+    """Where pods are written. All methods raise KubeError."""
+
+    async def patch_pod_status(self, namespace: str, name: str, patch: Mapping[str, Any]) -> None:
+        """Apply a strategic merge patch to a pod's status, if it has the UID that the patch names."""
+
+    async def delete_pod(self, namespace: str, name: str, uid: str) -> None:
+        """Delete a pod, if it has this UID."""
 
 
 class PodWrites:
     """The writes that wait or are under way, by the UID of their pod.
 
-    `on_failed` is called with the UID of a pod if its last write fails.
+    Each begins after all earlier writes about its pod. `on_failed` is called with the UID of a pod if its last write
+    fails.
     """
 
-    def __init__(self, sleep: Sleep, rules: Rules = DEFAULT_RULES) -> None:
+    def __init__(self, api: PodApi, sleep: Sleep, rules: Rules = DEFAULT_RULES) -> None:
         self.on_failed: Callable[[str], object] = lambda _: None
+        self._api = api
         self._rules = rules
         self._sleep = sleep
         self._last: dict[str, asyncio.Task[None]] = {}
@@ -37,15 +53,41 @@ class PodWrites:
         """Whether a write about this pod is left."""
         return uid in self._last
 
-    def add(self, uid: str, name: str, write: Write) -> asyncio.Task[None]:
-        """Write after all earlier writes about this pod. The task raises KubeError if the write failed for good.
+    def patch_status(self, pod: Pod, patch: Mapping[str, Any]) -> asyncio.Task[None]:
+        """Patch a pod's status. The task raises KubeError if that failed for good; the caller need not await it."""
+        metadata = pod.metadata
+        write = partial(self._api.patch_pod_status, metadata.namespace, metadata.name, patch)
+        return self._add(pod_uid(pod), pod_name(pod), write)
 
-        `name` is the pod's, for the log. The caller need not await the task.
+    async def delete(
+        self, namespace: str, name: str, uid: str, patch: Mapping[str, Any], begin: Callable[[], object]
+    ) -> bool:
+        """Patch the status of a pod, which says why it goes, and delete it; `begin` is called before each of the two.
+
+        Returns whether the pod was there. Raises KubeError if one of the writes failed for good.
         """
-        task = asyncio.create_task(self._after(self._last.get(uid), write))
-        self._last[uid] = task
-        task.add_done_callback(lambda done: self._end(uid, name, done))
-        return task
+        is_gone = False
+
+        async def unless_gone(write: Awaitable[object]) -> None:
+            nonlocal is_gone
+            try:
+                await write
+            except ApiError as error:
+                if not error.says_gone:
+                    raise
+                is_gone = True
+
+        async def mark() -> None:
+            await unless_gone(self._api.patch_pod_status(namespace, name, patch))
+
+        async def delete() -> None:
+            if not is_gone:
+                await unless_gone(self._api.delete_pod(namespace, name, uid))
+
+        for write in (mark, delete):
+            begin()
+            await self._add(uid, f"{namespace}/{name}", write)
+        return not is_gone
 
     async def settled(self, uid: str) -> None:
         """Wait until no write about this pod is left."""
@@ -62,7 +104,13 @@ class PodWrites:
         while self._last:
             await cancelled(list(self._last.values()))
 
-    async def _after(self, before: asyncio.Task[None] | None, write: Write) -> None:
+    def _add(self, uid: str, name: str, write: _Write) -> asyncio.Task[None]:
+        task = asyncio.create_task(self._after(self._last.get(uid), write))
+        self._last[uid] = task
+        task.add_done_callback(lambda done: self._end(uid, name, done))
+        return task
+
+    async def _after(self, before: asyncio.Task[None] | None, write: _Write) -> None:
         if before is not None:
             await asyncio.wait([before])
         await with_retries(write, self._is_worth_retrying, self._sleep)

@@ -292,11 +292,10 @@ async def _serve_from(
     metrics.show_not_judged(engine.unsupported.counts)
     if options.preemption == "service" and isinstance(source.api, ObjectApi):
         counts = PreemptionMetrics(metrics.prometheus, machine.clock, setup.rules)
-        writes = PodWrites(asyncio.sleep, setup.rules)
+        writes = PodWrites(source.api, asyncio.sleep, setup.rules)
         evictions = Evictions(
             engine,
             handle.preemptions,
-            source.api,
             writes,
             record,
             machine.wall_clock,

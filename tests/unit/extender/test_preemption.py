@@ -65,9 +65,9 @@ class PreemptingWorld(ExtenderWorld):
         super().__init__(*(nodes or (small_node("a"), small_node("b"))), mode="replace")
         self.api = Api()
         self.registry = CollectorRegistry()
-        writes = PodWrites(no_sleep)
+        writes = PodWrites(self.api, no_sleep)
         evictions = Evictions(
-            self.engine, self.handle.preemptions, self.api, writes, self.events.append, lambda: 1_800_000_000.0
+            self.engine, self.handle.preemptions, writes, self.events.append, lambda: 1_800_000_000.0
         )
         metrics = PreemptionMetrics(self.registry, self.clock, self.cluster.rules)
         self.extender.preempt_by(PreemptionWork(self.api, writes, evictions, metrics))

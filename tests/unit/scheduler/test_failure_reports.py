@@ -58,11 +58,10 @@ class Reporting:
         self.pending = PodLister()
         for pod in pods:
             self.pending.put(whole(pod))
-        self.writes = PodWrites(asyncio.sleep)
+        self.writes = PodWrites(self.api, asyncio.sleep)
         self.unwritten: list[str] = []
         self.now = 1_800_000_000.0
         self.reports = FailureReports(
-            self.api,
             self.writes,
             self.pending,
             lambda: self.now,

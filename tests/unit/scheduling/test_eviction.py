@@ -48,9 +48,8 @@ class Api:
 @in_event_loop
 async def test_of_thousands_of_victims_few_are_written_about_at_once() -> None:
     api, world = Api(), SchedulerWorld()
-    evictions = Evictions(
-        world.engine, world.handle.preemptions, api, PodWrites(asyncio.sleep), world.events.append, lambda: 0.0
-    )
+    writes = PodWrites(api, asyncio.sleep)
+    evictions = Evictions(world.engine, world.handle.preemptions, writes, world.events.append, lambda: 0.0)
     preemptor = whole(make_pod("important"))
     profile = world.engine.profiles.of(preemptor)
     victims = [Victim("default", f"p{number}", f"uid-{number}") for number in range(1000)]
@@ -69,9 +68,8 @@ async def test_victims_whose_deletion_hangs_hold_up_no_preemption_elsewhere(monk
     monkeypatch.setattr(write_turns, "HANG_SECONDS", 0.02)
     api, world = Api(), SchedulerWorld()
     api.open = {"default"}
-    evictions = Evictions(
-        world.engine, world.handle.preemptions, api, PodWrites(asyncio.sleep), world.events.append, lambda: 0.0
-    )
+    writes = PodWrites(api, asyncio.sleep)
+    evictions = Evictions(world.engine, world.handle.preemptions, writes, world.events.append, lambda: 0.0)
     preemptor = whole(make_pod("important"))
     profile = world.engine.profiles.of(preemptor)
     broken = [Victim("broken", f"b{number}", f"uid-{number}") for number in range(1000)]
