@@ -11,6 +11,7 @@ all: to leave out that a nomination is withdrawn would let an earlier write of t
 
 import asyncio
 from collections.abc import Callable
+from enum import Enum, auto
 from functools import partial
 from typing import Final
 
@@ -39,6 +40,19 @@ class _Report(msgspec.Struct, frozen=True, gc=False):
     failure: Failure
     at_seconds: float
     goes_first: bool
+
+
+class _TurnState(Enum):
+    """How far a pod is on the way to its write. One that waits does so also if its report is dropped meanwhile.
+
+    - `WAITS`: for a turn behind those of all nominations. A nomination that comes now asks for another turn
+    - `WAITS_FIRST`: for a turn among those of nominations
+    - `HAS_TURN`: until its write ends. It asks for a turn again then, if it has failed again
+    """
+
+    WAITS = auto()
+    WAITS_FIRST = auto()
+    HAS_TURN = auto()
 
 
 class _Sent(msgspec.Struct, frozen=True, gc=False):
@@ -102,9 +116,7 @@ class FailureReports:
         self._with_generation = with_generation
         self._turns = WriteTurns(MOST_REPORTS_AT_ONCE, held_back_seconds)
         self._waiting: dict[str, _Report] = {}
-        # The pods that wait for a turn, also if their report was dropped meanwhile, or have one. Those that wait behind
-        # nominations are False.
-        self._in_turn: dict[str, bool] = {}
+        self._turn_states: dict[str, _TurnState] = {}
         self._under_way: dict[str, asyncio.Task[None]] = {}
         self._sent: dict[str, _Sent] = {}
         writes.on_failed = self._note_failed
@@ -125,7 +137,8 @@ class FailureReports:
         elif earlier is not None and failure.nomination != earlier.failure.nomination:
             self._report_unwritten(earlier)
         self._waiting[uid] = _Report(pod, failure, self._wall_clock(), goes_first)
-        if uid not in self._in_turn or (goes_first and not self._in_turn[uid]):
+        state = self._turn_states.get(uid)
+        if state is None or (goes_first and state is _TurnState.WAITS):
             self._ask_for_turn(uid, pod.metadata.namespace, goes_first=goes_first)
 
     def note_nomination(self, pod: Pod, node_name: str) -> None:
@@ -172,7 +185,7 @@ class FailureReports:
         await cancelled([*self._under_way.values()])
 
     def _ask_for_turn(self, uid: str, namespace: str, *, goes_first: bool) -> None:
-        self._in_turn[uid] = goes_first
+        self._turn_states[uid] = _TurnState.WAITS_FIRST if goes_first else _TurnState.WAITS
         self._turns.ask(namespace, partial(self._begin, uid), goes_first=goes_first)
 
     def _begin(self, uid: str, turn: Turn) -> bool:
@@ -182,17 +195,17 @@ class FailureReports:
         report = self._waiting.pop(uid, None)
         patch = None if report is None else self._patch_of(report)
         if report is None or patch is None:
-            self._in_turn.pop(uid, None)
+            self._turn_states.pop(uid, None)
             return False
         turn.begin()
-        self._in_turn[uid] = True
+        self._turn_states[uid] = _TurnState.HAS_TURN
         task = self._under_way[uid] = self._writes.patch_status(report.pod, patch)
         task.add_done_callback(partial(self._end, uid, turn))
         return True
 
     def _end(self, uid: str, turn: Turn, _task: asyncio.Task[None]) -> None:
         del self._under_way[uid]
-        del self._in_turn[uid]
+        del self._turn_states[uid]
         turn.end()
         report = self._waiting.get(uid)
         if report is not None:  # it failed again meanwhile
