@@ -14,7 +14,7 @@ from extender_service.framework.queueing_hints import HintTiming, QueueingHints,
 from extender_service.queue.pod_backoff import PodBackoff
 from extender_service.queue.queue_metrics import QueueMetrics
 from extender_service.queue.scheduling_queue import MAX_IN_UNSCHEDULABLE_SECONDS, SchedulingQueue
-from extender_service.scheduler.attempt import SchedulingCycle
+from extender_service.scheduler.attempt import Attempts
 from extender_service.scheduler.attempt_metrics import AttemptMetrics, UncountedAttempts
 from extender_service.scheduler.event_handlers import EventHandlers
 from extender_service.scheduler.event_timing import UNTIMED, EventTiming
@@ -130,7 +130,7 @@ def assemble(
     )
     sampling = _sampling(config, cluster, extenders)
     scheduler = Scheduler(
-        SchedulingCycle(engine, TimeLimit(clock, decision_seconds), sampling, extenders, metrics),
+        Attempts(engine, TimeLimit(clock, decision_seconds), sampling, extenders, metrics),
         engine,
         queue,
         pending,

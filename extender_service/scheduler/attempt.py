@@ -42,8 +42,8 @@ class Preemption(msgspec.Struct, frozen=True):
 Outcome = Placement | Preemption | Failure
 
 
-class SchedulingCycle:
-    """Attempts pods, one at a time, within a `limit`. Without `sampling`, it looks at all nodes."""
+class Attempts:
+    """Attempts pods, one at a time, each within the `limit`. Without `sampling`, all nodes are looked at."""
 
     def __init__(
         self,

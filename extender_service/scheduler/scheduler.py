@@ -32,7 +32,7 @@ from extender_service.plugins.default_preemption import DefaultPreemption
 from extender_service.queue.queued_pod import QueuedPodInfo
 from extender_service.queue.scheduling_queue import SchedulingQueue
 from extender_service.scheduler.assigned_pods import pod_on
-from extender_service.scheduler.attempt import Outcome, Preemption, SchedulingCycle
+from extender_service.scheduler.attempt import Attempts, Outcome, Preemption
 from extender_service.scheduler.attempt_metrics import UNCOUNTED, AttemptMetrics
 from extender_service.scheduler.failure import SCHEDULER_ERROR, UNSCHEDULABLE, Failure, words
 from extender_service.scheduler.failure_reports import FailureReports
@@ -63,7 +63,7 @@ class Scheduler:
 
     def __init__(
         self,
-        cycle: SchedulingCycle,
+        attempts: Attempts,
         engine: Engine,
         queue: SchedulingQueue,
         pending: PodLister,
@@ -76,7 +76,7 @@ class Scheduler:
         metrics: AttemptMetrics = UNCOUNTED,
         held_back_seconds: Callable[[], float] = not_held_back,
     ) -> None:
-        self._cycle = cycle
+        self._attempts = attempts
         self._engine = engine
         self._rules = engine.cluster.rules
         self._room_freed = reported_events(engine.cluster.rules).assigned_pod_delete
@@ -126,7 +126,7 @@ class Scheduler:
                 if info is not None:
                     await self.schedule_one(info)
                 # The watch, bindings and the lease have their turn between two pods.
-                await self._sleep(self._cycle.limit.rest_seconds())
+                await self._sleep(self._attempts.limit.rest_seconds())
             for task in flushes:
                 task.cancel()
 
@@ -163,9 +163,9 @@ class Scheduler:
         if profile is None or self._skips(pod):
             self._queue.done(pod_uid(pod))
             return
-        cycle = self._queue.scheduling_cycle
+        popped_at_cycle = self._queue.scheduling_cycle
         self._metrics.begun(info)
-        if self._cycle.asks_extenders(pod):
+        if self._attempts.asks_extenders(pod):
             outcome = await self._attempt_until_gone(info.key, pod)
             if outcome is None:
                 log.info("a pod went while extenders were asked about it", extra={"pod": info.key})
@@ -189,7 +189,7 @@ class Scheduler:
                     self._preempt_in_background(info, pod, profile, preemption)
                 else:
                     self._queue.hold(pod, preemption.node_name)
-                    self._start(self._evict_while_held(info, pod, profile, preemption, cycle))
+                    self._start(self._evict_while_held(info, pod, profile, preemption, popped_at_cycle))
             case Failure() as failure:
                 self._fail(info, pod, failure)
 
@@ -219,7 +219,7 @@ class Scheduler:
 
     async def _attempt(self, pod: Pod) -> Outcome:
         try:
-            return await self._cycle.attempt(pod)
+            return await self._attempts.attempt(pod)
         except Exception as error:
             # A bug that one pod meets must not end the scheduling of all others.
             log.exception("an attempt failed unexpectedly", extra={"pod": pod_name(pod)})
@@ -321,12 +321,12 @@ class Scheduler:
         self._queue.move_all_to_active_or_backoff(self._room_freed, left, None, lambda other: pod_uid(other) != uid)
 
     async def _evict_while_held(
-        self, info: QueuedPodInfo, pod: Pod, profile: Profile, preemption: Preemption, cycle: int
+        self, info: QueuedPodInfo, pod: Pod, profile: Profile, preemption: Preemption, popped_at_cycle: int
     ) -> None:
         """Delete the victims. Until that is answered, the pod is in flight and held: no second attempt preempts more.
 
-        `cycle` is the queue's when the pod was popped: a victim's end since then is worth another attempt, though other
-        pods were popped meanwhile.
+        `popped_at_cycle` is the queue's when the pod was popped: a victim's end since then is worth another attempt,
+        though other pods were popped meanwhile.
         """
         node_name, failure = preemption.node_name, preemption.failure
         victims = self._evictions.to_evict(preemption.victims)
@@ -345,7 +345,7 @@ class Scheduler:
             if not counts_first:
                 self._metrics.preempted(len(preemption.victims))
         await self._may_come_back(info, failure)
-        self._fail(info, pod, failure, cycle)
+        self._fail(info, pod, failure, popped_at_cycle)
         latest = self._pending.get(info.key)
         if latest is not None and pod_uid(latest) == pod_uid(pod):
             self._queue.release(pod, self._pending.as_decided(latest))
@@ -401,10 +401,10 @@ class Scheduler:
         _note_rejection(info, failure)
         await self._looks.take(self._queue.count_missed(info))
 
-    def _fail(self, info: QueuedPodInfo, pod: Pod, failure: Failure, cycle: int | None = None) -> None:
+    def _fail(self, info: QueuedPodInfo, pod: Pod, failure: Failure, popped_at_cycle: int | None = None) -> None:
         """Queue a pod again, and report why its attempt failed (handleSchedulingFailure).
 
-        As in kube-scheduler, the `cycle` is the queue's current one unless it is given.
+        As in kube-scheduler, `popped_at_cycle` is the queue's current one unless it is given.
         """
         self._metrics.failed(info, is_unschedulable=failure.reason == UNSCHEDULABLE)
         _note_rejection(info, failure)
@@ -420,7 +420,9 @@ class Scheduler:
             if failure.nomination is not None:
                 self._pending.nominate(latest, failure.nomination)
             info.pod = self._pending.as_decided(latest)
-            self._queue.add_unschedulable_if_not_present(info, self._queue.scheduling_cycle if cycle is None else cycle)
+            if popped_at_cycle is None:
+                popped_at_cycle = self._queue.scheduling_cycle
+            self._queue.add_unschedulable_if_not_present(info, popped_at_cycle)
             self._queue.nominator.add(info.pod, failure.nomination)
         self._record(
             pod_events.failed_scheduling(pod_reference(pod), failure.message, controller=pod.spec.scheduler_name)

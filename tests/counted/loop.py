@@ -40,7 +40,7 @@ from extender_service.observability.framework_metrics import FrameworkMetrics
 from extender_service.observability.logs import TextFormatter
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from extender_service.queue.scheduling_queue import SchedulingQueue
-from extender_service.scheduler.attempt import SchedulingCycle
+from extender_service.scheduler.attempt import Attempts
 from extender_service.scheduler.event_handlers import EventHandlers
 from extender_service.scheduler.nominated_pods import nominations
 from extender_service.scheduler.pod_lister import PodLister
@@ -118,7 +118,7 @@ class Program:
         engine = Engine(cluster, Profiles(profiles), api, nominated_for=nominations(cluster, self._queue))
         self._events = EventRecorder(self._client, NAME)
         self._scheduler = Scheduler(
-            SchedulingCycle(engine, TimeLimit(handle.clock), metrics=metrics),
+            Attempts(engine, TimeLimit(handle.clock), metrics=metrics),
             engine,
             self._queue,
             pending,

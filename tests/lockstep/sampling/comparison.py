@@ -23,7 +23,7 @@ from extender_service.framework.registry import Registry
 from extender_service.framework.status import Code, Rejections, Status
 from extender_service.kube.types.core import Node, Pod
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
-from extender_service.scheduler.attempt import SchedulingCycle
+from extender_service.scheduler.attempt import Attempts
 from extender_service.scheduler.fit_error import fit_error_of
 from extender_service.scheduler.node_order import NodeOrder
 from extender_service.scheduler.node_sampling import NodeSampling, percentages
@@ -68,7 +68,7 @@ class _World:
         assert wanted is not None
         self.sampling = NodeSampling(NodeOrder(self.cluster.nodes), wanted)
         self.engine = Engine(self.cluster, Profiles(profiles), None)  # type: ignore[arg-type]  # binds nothing
-        self.cycle = SchedulingCycle(self.engine, TimeLimit(lambda: 0.0), self.sampling)
+        self.attempts = Attempts(self.engine, TimeLimit(lambda: 0.0), self.sampling)
         self.nodes = NodeStore(self.cluster)
 
     def apply(self, node: Node) -> None:
@@ -86,7 +86,7 @@ class _World:
         answer: Answer = {"evaluated": 0, "feasible": 0}
         best: list[str] = []
         try:
-            decision = self.cycle.decide(pod)
+            decision = self.attempts.decide(pod)
         except CycleError as error:
             answer["error"] = str(error)
         else:

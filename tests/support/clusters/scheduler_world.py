@@ -30,7 +30,7 @@ from extender_service.plugins.default_binder import DefaultBinder
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from extender_service.plugins.queue_sort import PrioritySort
 from extender_service.queue.scheduling_queue import SchedulingQueue
-from extender_service.scheduler.attempt import SchedulingCycle
+from extender_service.scheduler.attempt import Attempts
 from extender_service.scheduler.attempt_metrics import UNCOUNTED, AttemptMetrics
 from extender_service.scheduler.event_handlers import EventHandlers
 from extender_service.scheduler.event_timing import EventTiming
@@ -181,9 +181,9 @@ class SchedulerWorld:
         order = NodeOrder(self.cluster.nodes)
         self.sampling = None if percentage is None else NodeSampling(order, {NAME: percentage})
         limit = TimeLimit(self.clock, decision_seconds)
-        self.cycle = SchedulingCycle(self.engine, limit, self.sampling, made, metrics)
+        self.attempts = Attempts(self.engine, limit, self.sampling, made, metrics)
         self.scheduler = Scheduler(
-            self.cycle,
+            self.attempts,
             self.engine,
             self.queue,
             self.pending,

@@ -102,7 +102,7 @@ async def test_a_plugin_can_have_a_rejected_pod_tried_again() -> None:
 def test_as_many_nodes_are_looked_at_as_the_configuration_says(percentage: int | None, feasible: int) -> None:
     world = World(percentage)
     world.create(*(make_node(f"n{number}") for number in range(150)))
-    assert len(world.parts.scheduler._cycle.decide(whole(WEB)).feasible) == feasible
+    assert len(world.parts.scheduler._attempts.decide(whole(WEB)).feasible) == feasible
 
 
 @in_event_loop

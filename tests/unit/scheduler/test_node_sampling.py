@@ -56,12 +56,12 @@ def test_where_nothing_scores_one_node_is_enough() -> None:
 def test_the_search_goes_on_where_it_ended_and_rejected_nodes_behind_have_no_verdict() -> None:
     nodes = [make_node(f"n{number:03}", unschedulable=number % 2 == 1) for number in range(300)]
     world = SchedulerWorld(*nodes, percentage=1)
-    decision = world.cycle.decide(make_pod("p"))
+    decision = world.attempts.decide(make_pod("p"))
     names = decision.question.nodes.view.names_at(decision.feasible)
     assert names == [f"n{number:03}" for number in range(0, 200, 2)]
     [(_, rejected)] = decision.verdicts.groups()
     assert rejected.tolist() == list(range(1, 200, 2))
-    again = world.cycle.decide(make_pod("q"))
+    again = world.attempts.decide(make_pod("q"))
     names = again.question.nodes.view.names_at(again.feasible)
     assert names == [f"n{number:03}" for number in (*range(0, 100, 2), *range(200, 300, 2))]
 
@@ -69,7 +69,7 @@ def test_the_search_goes_on_where_it_ended_and_rejected_nodes_behind_have_no_ver
 def test_a_nominated_node_that_fits_is_taken_without_a_search() -> None:
     world = SchedulerWorld(*[make_node(f"n{number:03}") for number in range(300)], percentage=1)
     pod = make_pod("p", nominated="n250")
-    decision = world.cycle.decide(pod)
+    decision = world.attempts.decide(pod)
     assert decision.question.nodes.view.names_at(decision.feasible) == ["n250"]
     assert world.sampling is not None
     assert world.sampling.next_start == 0

@@ -11,7 +11,7 @@ from extender_service.framework.interface import PostFilterResult
 from extender_service.framework.profile import Profile
 from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.pods import pod_uid
-from extender_service.scheduler.attempt import Preemption, SchedulingCycle
+from extender_service.scheduler.attempt import Attempts, Preemption
 from extender_service.scheduler.failure import Failure
 from extender_service.scheduling.decision import Decision
 from extender_service.scheduling.eviction import Evictions, Victim, victim_in
@@ -90,8 +90,8 @@ class VictimsChosen:
             self._followed.add((who, program.starts))
 
     def _follow_scheduler(self, who: str, insides: SchedulerInsides) -> None:
-        cycle: SchedulingCycle = insides.scheduler._cycle
-        post_filter = cycle._post_filter
+        attempts: Attempts = insides.scheduler._attempts
+        post_filter = attempts._post_filter
 
         async def post_filter_and_note(decision: Decision, also_blamed: Collection[str] = ()) -> Preemption | Failure:
             outcome = await post_filter(decision, also_blamed)
@@ -99,7 +99,7 @@ class VictimsChosen:
                 self._note_choice(who, insides.cluster, decision.question.pod, outcome.node_name, outcome.victims)
             return outcome
 
-        cycle._post_filter = post_filter_and_note  # type: ignore[method-assign]
+        attempts._post_filter = post_filter_and_note  # type: ignore[method-assign]
         self._follow_evictions(who, insides.scheduler._evictions)
 
     def _follow_service(self, who: str, cluster: Cluster, preemption: OwnPreemption) -> None:
