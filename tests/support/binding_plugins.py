@@ -45,6 +45,22 @@ class Doorman(Permit):
         return (Status(Code.WAIT), WAIT_SECONDS) if pod.metadata.name == "waits" else (None, 0)
 
 
+class Late(Permit, Reserve):
+    """Makes pods wait in Permit, or refuses them there."""
+
+    name = "Late"
+    refuses = False
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return None
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        pass
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Status | None, float]:
+        return (unschedulable("not now"), 0.0) if self.refuses else (Status(Code.WAIT), 60.0)
+
+
 class Errand(PreBind):
     """Has the API server do something for the pods of one name before they are bound."""
 

@@ -7,7 +7,6 @@ PACKAGE = TESTS.parents[1] / "extender_service"
 
 TYPES = "types alone: whatever decodes or encodes them shows that they are right"
 HINTS = "tests/lockstep/hints"
-SCHEDULER = "scheduler/test_scheduler.py"
 WITHOUT = {
     "cluster/pods/pod_changes.py": "pods/test_pod_counts.py and test_running_terms.py: they follow it",
     "cluster/structures/extremes.py": "plugins/shared/test_normalization.py and test_integer_division.py",
@@ -78,7 +77,7 @@ WITHOUT = {
     "scheduling/question.py": TYPES,
     "scheduling/pod_patches.py": "scheduler/test_pod_status.py and extender/test_preemption.py",
     "scheduler/event_timing.py": "scheduler/test_event_handlers.py and test_scheduler_metrics.py",
-    "scheduling/pod_events.py": SCHEDULER,
+    "scheduling/pod_events.py": "scheduler/test_scheduler.py, test_failure_handler.py and test_preempting.py",
     "kube/connection/slices.py": "connection/test_event_stream.py and watching/test_reflector.py",
     "serving/callers/users.py": TYPES,
     "serving/open_files.py": "command/serve/test_serve.py",

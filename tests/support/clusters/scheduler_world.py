@@ -36,6 +36,7 @@ from extender_service.scheduler.event_handlers import EventHandlers
 from extender_service.scheduler.event_timing import EventTiming
 from extender_service.scheduler.extenders.extender_client import PodJson
 from extender_service.scheduler.extenders.extenders import NO_EXTENDERS, Extenders
+from extender_service.scheduler.failure_reports import MOST_REPORTS_AT_ONCE
 from extender_service.scheduler.node_order import NodeOrder
 from extender_service.scheduler.node_sampling import NodeSampling
 from extender_service.scheduler.nominated_pods import nominations
@@ -45,7 +46,7 @@ from extender_service.scheduler.scheduler import Scheduler
 from extender_service.scheduler.time_limit import TimeLimit
 from extender_service.scheduling.engine import Engine
 from tests.support.clock import Clock
-from tests.support.objects import watched
+from tests.support.objects import make_node, make_pod, watched
 
 NAME = "default-scheduler"
 WALL_SECONDS = 1_800_000_000.0  # 2027-01-15T08:00:00Z
@@ -281,6 +282,26 @@ class _Metrics:
 
 
 UNCOUNTED_QUEUE = _Metrics()
+
+
+def full_of_reports(minor: int) -> SchedulerWorld:
+    """A world in which so many failures are being written that no other is, until the gate opens.
+
+    The node a has room for an important pod once the pod low-a is gone.
+    """
+    world = SchedulerWorld(make_node("a", {"cpu": "5", "pods": "200"}), rules=rules_of(minor))
+    others = [make_pod(f"other{number}", requests={"cpu": "100"}) for number in range(MOST_REPORTS_AT_ONCE)]
+    world.api.slow, world.api.gate = {pod.metadata.name for pod in others}, asyncio.Event()
+    low, bystander = (make_pod(name, "a", requests={"cpu": cpu}) for name, cpu in (("low-a", "4"), ("bystander", "1")))
+    world.create(low, bystander, *others)
+    world.attempt_all()
+    return world
+
+
+def important(name: str) -> Pod:
+    """A pod of a high priority, which asks for all CPUs of a node."""
+    pod = make_pod(name, requests={"cpu": "4"})
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, priority=100))
 
 
 def whole(pod: Pod) -> Pod:

@@ -117,8 +117,7 @@ def test_a_scrape_shows_who_waits_and_who_leads() -> None:
 @in_event_loop
 async def test_the_scheduler_counts_its_attempts() -> None:
     counted = Counted()
-    world = SchedulerWorld(make_node("a", {"cpu": "1", "pods": "10"}))
-    world.scheduler._metrics = counted.metrics
+    world = SchedulerWorld(make_node("a", {"cpu": "1", "pods": "10"}), metrics=counted.metrics)
     world.create(make_pod("fits", requests={"cpu": "1"}))
     world.create(make_pod("does-not", requests={"cpu": "9"}))
     world.attempt_all()

@@ -18,7 +18,7 @@ from extender_service.scheduler.failure_reports import MOST_REPORTS_AT_ONCE
 from extender_service.scheduling import write_turns
 from extender_service.scheduling.eviction import MOST_VICTIMS_AT_ONCE, Evictions, Victim
 from extender_service.scheduling.pod_writes import PodWrites
-from tests.support.clusters.scheduler_world import SchedulerWorld, turns, whole
+from tests.support.clusters.scheduler_world import SchedulerWorld, important, turns, whole
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_node, make_pod
 
@@ -86,11 +86,6 @@ async def test_victims_whose_deletion_hangs_hold_up_no_preemption_elsewhere(monk
     async with asyncio.timeout(5):
         await asyncio.gather(*(evictions.evict(profile, preemptor, "a", [victim], list) for victim in broken))
     assert len(api.written) == 2 * 1001
-
-
-def important(name: str) -> Pod:
-    pod = make_pod(name, requests=CPU)
-    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, priority=100))
 
 
 def preempting(minor: int, *victims: Pod) -> SchedulerWorld:

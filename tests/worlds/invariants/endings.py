@@ -250,11 +250,12 @@ def _left_in_scheduler(insides: SchedulerInsides, observed: Observed, being_boun
     if not queue._in_flight and (kinds := queue.in_flight_counts()):
         yield "events", f"events of {len(kinds)} kinds, for no pod in flight"
     yield from _each(sorted(queue._held), "held")
-    yield from _each(scheduler._evictions._preemptions._by_uid, "that preempts others")
+    yield from _each(scheduler._preempting._evictions._preemptions._by_uid, "that preempts others")
     yield from _each(scheduler._writes._last, "being written")
     yield from _each(scheduler._reports._waiting, "whose failure is to be written")
-    bindings = {under_way.task for uid, under_way in insides.engine.binder._under_way.items() if uid in being_bound}
-    for task in (scheduler._bindings | scheduler._background | {*scheduler._reports._under_way.values()}) - bindings:
+    under_way = scheduler._bindings.under_way | scheduler._background | {*scheduler._reports._under_way.values()}
+    bindings = {each.task for uid, each in insides.engine.binder._under_way.items() if uid in being_bound}
+    for task in under_way - bindings:
         yield ("task", task), "work under way"
     stored = {
         item.value["metadata"]["uid"]: item.value["status"].get("nominatedNodeName", "")

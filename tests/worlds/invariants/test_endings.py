@@ -228,7 +228,7 @@ def test_a_binding_may_wait_for_a_write_that_etcd_has_lost(
     insides.cluster.placements.place(make_pod("late"), "late", "node-1").assume()
     task = cast(Task[None], leader._task)
     insides.engine.binder._under_way["late"] = UnderWay("node-1", task)
-    insides.scheduler._bindings.add(task)
+    insides.scheduler._bindings.under_way.add(task)
     monkeypatch.setattr(
         "tests.worlds.invariants.endings.wait_for_lost_writes",
         lambda _, process: excused if process is leader else set(),

@@ -100,7 +100,7 @@ class VictimsChosen:
             return outcome
 
         attempts._post_filter = post_filter_and_note  # type: ignore[method-assign]
-        self._follow_evictions(who, insides.scheduler._evictions)
+        self._follow_evictions(who, insides.scheduler._preempting._evictions)
 
     def _follow_service(self, who: str, cluster: Cluster, preemption: OwnPreemption) -> None:
         begin = preemption._begin

@@ -1,0 +1,161 @@
+"""What follows an attempt that found pods to preempt: the pod is nominated at once, and its victims are evicted.
+
+               ┌─▶ held ──▶ victims evicted ──▶ failure handled, released
+    preempts ──┤   (until 1.32, or without DefaultPreemption at PreEnqueue)
+               └─▶ failure handled ──▶ victims evicted ──▶ tried at once if no event will wake it
+                   (from 1.33 on; PreEnqueue keeps it out of the queue meanwhile)
+"""
+
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+import msgspec
+
+from extender_service.framework.profile import Profile
+from extender_service.framework.running_preemptions import RunningPreemption, RunningPreemptions
+from extender_service.kube.api_errors import KubeError
+from extender_service.kube.types.core import Pod, pod_name
+from extender_service.kube.types.pods import pod_uid
+from extender_service.kube.writing.event_recorder import Occurrence
+from extender_service.plugins.default_preemption import DefaultPreemption
+from extender_service.queue.queued_pod import QueuedPodInfo
+from extender_service.queue.scheduling_queue import SchedulingQueue
+from extender_service.scheduler.attempt import Preemption
+from extender_service.scheduler.attempt_metrics import AttemptMetrics
+from extender_service.scheduler.failure import Failure, words
+from extender_service.scheduler.failure_handler import FailureHandler
+from extender_service.scheduler.failure_reports import FailureReports
+from extender_service.scheduler.pod_lister import PodLister
+from extender_service.scheduling.engine import Engine
+from extender_service.scheduling.eviction import Evictions, Victim
+from extender_service.scheduling.pod_writes import PodWrites
+from extender_service.seams import WallClock
+
+log = logging.getLogger(__name__)
+
+
+class Preempting:
+    """Carries out what attempts decided about preemption. `start` runs work in the background.
+
+    For `held_back_seconds` see Evictions.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        queue: SchedulingQueue,
+        pending: PodLister,
+        preemptions: RunningPreemptions,
+        writes: PodWrites,
+        reports: FailureReports,
+        failures: FailureHandler,
+        record: Callable[[Occurrence], None],
+        start: Callable[[Coroutine[Any, Any, None]], None],
+        wall_clock: WallClock,
+        metrics: AttemptMetrics,
+        held_back_seconds: Callable[[], float],
+    ) -> None:
+        self._rules = engine.cluster.rules
+        self._queue = queue
+        self._pending = pending
+        self._reports = reports
+        self._failures = failures
+        self._start = start
+        self._metrics = metrics
+        self._evictions = Evictions(
+            engine,
+            preemptions,
+            writes,
+            record,
+            wall_clock,
+            held_back_seconds,
+            on_taken_back=self._note_taken_back,
+        )
+
+    def begin(
+        self, info: QueuedPodInfo, pod: Pod, profile: Profile, preemption: Preemption, popped_at_cycle: int
+    ) -> None:
+        """Nominate a pod for its node, and evict the victims in the background.
+
+        `popped_at_cycle` is the queue's when the pod was popped: a victim's end since then is worth another attempt,
+        though other pods were popped meanwhile.
+        """
+        if self._is_in_background(profile):
+            self._queue.nominator.add(pod, preemption.node_name)
+            self._fail_and_evict(info, pod, profile, preemption)
+        else:
+            self._queue.hold(pod, preemption.node_name)
+            self._start(self._evict_while_held(info, pod, profile, preemption, popped_at_cycle))
+
+    def _is_in_background(self, profile: Profile) -> bool:
+        """Return whether a pod may be queued while its victims are deleted: DefaultPreemption keeps it waiting."""
+        keepers = (plugin.name for plugin in profile.pre_enqueue)
+        return self._rules.preemption_in_background and DefaultPreemption.name in keepers
+
+    async def _evict_while_held(
+        self, info: QueuedPodInfo, pod: Pod, profile: Profile, preemption: Preemption, popped_at_cycle: int
+    ) -> None:
+        """Delete the victims. Until that is answered, the pod is in flight and held, so that it preempts no more."""
+        node_name, failure = preemption.node_name, preemption.failure
+        victims = self._evictions.to_evict(preemption.victims)
+        counts_first = self._rules.victims_counted_first
+        if counts_first:
+            self._metrics.preempted(len(preemption.victims))
+        try:
+            await self._evictions.evict(profile, pod, node_name, victims, lambda: self._lower_nominated(pod, node_name))
+        except Exception as error:
+            log.exception("preemption failed", extra={"pod": pod_name(pod), "node": node_name})
+            self._queue.nominator.remove(pod)
+            why = words(error) if isinstance(error, KubeError) else f"{type(error).__name__}: {error}"
+            failed = msgspec.structs.replace(preemption.fit_error, post_filter=f"preemption: {why}")
+            failure = Failure.unfit(failed, nomination=None)
+        else:
+            if not counts_first:
+                self._metrics.preempted(len(preemption.victims))
+        await self._failures.wait_for_looks(info, failure)
+        self._failures.handle(info, pod, failure, popped_at_cycle)
+        latest = self._pending.get(info.key)
+        if latest is not None and pod_uid(latest) == pod_uid(pod):
+            self._queue.release(pod, self._pending.as_decided(latest))
+        else:
+            self._queue.release(pod, None)
+
+    def _fail_and_evict(self, info: QueuedPodInfo, pod: Pod, profile: Profile, preemption: Preemption) -> None:
+        """Fail the attempt at once, and delete the victims meanwhile."""
+        victims = self._evictions.to_evict(preemption.victims)
+        rules = self._rules
+        if victims or rules.idle_preemptions_counted or not rules.idle_preemptions_uncounted:
+            self._metrics.preempted(len(preemption.victims))
+        if victims:
+            running = self._evictions.begin(pod)
+            self._start(self._evict_in_background(running, pod, profile, preemption.node_name, victims))
+        self._failures.handle(info, pod, preemption.failure)
+
+    async def _evict_in_background(
+        self, running: RunningPreemption, pod: Pod, profile: Profile, node_name: str, victims: Sequence[Victim]
+    ) -> None:
+        """Evict the victims for a pod. If that fails, the pod is tried again at once: no event might wake it."""
+        lower, ended = self._lower_nominated(pod, node_name), self._metrics.preempting()
+        try:
+            is_due = await self._evictions.evict_in_background(running, profile, pod, node_name, victims, lower)
+        except Exception:
+            log.exception("preemption failed", extra={"pod": pod_name(pod), "node": node_name})
+            ended("error")
+            is_due = True
+        else:
+            ended("success")
+        if is_due:
+            self._queue.activate([pod])
+
+    def _lower_nominated(self, pod: Pod, node_name: str) -> list[Pod]:
+        """Return the pods of lower priority that are nominated for a node: they may not fit there any more."""
+        nominated = self._queue.nominated_pods_for_node(node_name)
+        return [other for other in nominated if other.spec.priority < pod.spec.priority]
+
+    def _note_taken_back(self, pod: Pod) -> None:
+        """Let no report nominate a pod whose nomination is about to be taken back."""
+        self._reports.note_taken_back(pod)
+        shown = self._pending.get(pod_name(pod))
+        if shown is not None and not shown.status.nominated_node_name:
+            self._queue.update(pod, shown)  # the watch may never show the nomination, nor its end
