@@ -102,7 +102,7 @@ class Bindings:
         if self._engine.cluster.placements.get(placement.uid) is not placement:
             return  # the pod has gone meanwhile, as `bind` will find
         pod, node_name = placement.pod, placement.node_name
-        if self._engine.will_wait(placement) and not self._pending.shows_nomination(pod, node_name):
+        if self._engine.will_wait(placement) and not self._pending.nominations.is_shown(pod, node_name):
             self._reports.note_nomination(pod, node_name)
             await asyncio.wait([self._writes.patch_status(pod, nomination_patch(pod, node_name))])
 
@@ -166,7 +166,7 @@ class Bindings:
         """
         pod = self._pending.get(pod_name(placement.pod))
         if not placement.is_confirmed and pod is not None and pod_uid(pod) == placement.uid:
-            self._pending.forget_nomination(pod_name(pod), placement.uid)
+            self._pending.nominations.forget(pod_name(pod), placement.uid)
             self._queue.add(pod)
         left = pod_on(placement.pod, placement.node_name)
         self._queue.move_all_to_active_or_backoff(self._room_freed, left, None)

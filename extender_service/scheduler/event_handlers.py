@@ -43,10 +43,11 @@ from extender_service.kube.watching.store import Store
 from extender_service.queue.pre_checks import pre_check_for_node
 from extender_service.queue.scheduling_queue import SchedulingQueue
 from extender_service.scheduler.assigned_pods import assigned_pod, is_assigned, pod_on
+from extender_service.scheduler.decided_nominations import nominated
 from extender_service.scheduler.event_timing import UNTIMED, EventTiming, timed
 from extender_service.scheduler.node_order import NodeOrder
 from extender_service.scheduler.nominated_pods import report_unnominated
-from extender_service.scheduler.pod_lister import PodLister, nominated
+from extender_service.scheduler.pod_lister import PodLister
 from extender_service.scheduler.pod_resource_metrics import PodResourceMetrics
 
 # The resource of an event, and how its label begins in v1.31.1.
@@ -189,7 +190,7 @@ class _Pods:
         if pod_uid(old) != pod_uid(new):
             old = self._as_nominated(old)
         if not self._is_assumed(new):
-            self._queue.update(old, self._pending.as_decided(new))
+            self._queue.update(old, self._pending.nominations.as_decided(new))
             if old.status.nominated_node_name != new.status.nominated_node_name:
                 report_unnominated(self._queue, self._rules, old)
             return

@@ -70,9 +70,10 @@ class FailureHandler:
             if latest is not None and self._rules.no_failure_event_for_recreated_pod:
                 return
         else:
+            nominations = self._pending.nominations
             if failure.nomination is not None:
-                self._pending.nominate(latest, failure.nomination)
-            info.pod = self._pending.as_decided(latest)
+                nominations.decide(latest, failure.nomination)
+            info.pod = nominations.as_decided(latest)
             if popped_at_cycle is None:
                 popped_at_cycle = self._queue.scheduling_cycle
             self._queue.add_unschedulable_if_not_present(info, popped_at_cycle)

@@ -19,8 +19,9 @@ import msgspec
 
 from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.pods import pod_uid
+from extender_service.scheduler.decided_nominations import nominated
 from extender_service.scheduler.failure import Failure
-from extender_service.scheduler.pod_lister import PodLister, nominated
+from extender_service.scheduler.pod_lister import PodLister
 from extender_service.scheduler.pod_status import condition_of, failure_patch, generation_of, shown_condition
 from extender_service.scheduling.pod_patches import Patch
 from extender_service.scheduling.pod_writes import PodWrites, cancelled
@@ -129,7 +130,7 @@ class FailureReports:
         """Report why an attempt failed, instead of an earlier failure of the pod that is not written yet."""
         uid = pod_uid(pod)
         nomination = failure.nomination
-        goes_first = nomination is not None and not self._pending.shows_nomination(pod, nomination)
+        goes_first = nomination is not None and not self._pending.nominations.is_shown(pod, nomination)
         earlier = self._waiting.get(uid)
         if earlier is not None and failure.nomination is None:  # the earlier one is still to be written
             failure = msgspec.structs.replace(failure, nomination=earlier.failure.nomination)
@@ -148,7 +149,7 @@ class FailureReports:
             sent = self._unshown(shown) or _Sent.before(shown)
             nominates = sent.nominates or bool(node_name)
             self._remember(shown, msgspec.structs.replace(sent, nominates=nominates, nomination=node_name))
-            self._pending.nominate(shown, node_name)
+            self._pending.nominations.decide(shown, node_name)
 
     def note_taken_back(self, pod: Pod) -> None:
         """Note that a pod's nomination is about to be taken back elsewhere: no report that waits may write it later."""
@@ -164,7 +165,7 @@ class FailureReports:
         if shown.status.nominated_node_name or (sent is not None and sent.nominates):
             self.note_nomination(pod, "")
         else:
-            self._pending.forget_nomination(pod_name(shown), pod_uid(shown))  # the watch will not show that it ends
+            self._pending.nominations.forget(pod_name(shown), pod_uid(shown))  # the watch will not show that it ends
 
     def forget(self, uid: str) -> None:
         """Drop what is not written yet about a pod that has a node now."""
@@ -224,7 +225,7 @@ class FailureReports:
         generation = generation_of(report.pod) if self._with_generation else 0
         patch = failure_patch(pod, failure, at_seconds, generation=generation, is_whole=is_unsure)
         if patch is None:
-            self._pending.forget_nomination(sent.key, pod_uid(pod))
+            self._pending.nominations.forget(sent.key, pod_uid(pod))
             return None
         nominates = sent.nominates or bool(failure.nomination)
         condition = hash(condition_of(failure))
@@ -260,7 +261,7 @@ class FailureReports:
         sent, waiting = self._sent.get(uid), self._waiting.get(uid)
         is_to_come = waiting is not None and waiting.failure.nomination is not None
         if sent is not None and sent.nomination is not None and not is_to_come:
-            self._pending.forget_nomination(sent.key, uid)
+            self._pending.nominations.forget(sent.key, uid)
 
     def _remember(self, pod: Pod, sent: _Sent) -> None:
         self._sent[pod_uid(pod)] = sent

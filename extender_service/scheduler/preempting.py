@@ -117,7 +117,7 @@ class Preempting:
         self._failures.handle(info, pod, failure, popped_at_cycle)
         latest = self._pending.get(info.key)
         if latest is not None and pod_uid(latest) == pod_uid(pod):
-            self._queue.release(pod, self._pending.as_decided(latest))
+            self._queue.release(pod, self._pending.nominations.as_decided(latest))
         else:
             self._queue.release(pod, None)
 

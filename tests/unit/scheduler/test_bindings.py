@@ -339,7 +339,7 @@ async def test_a_nomination_that_a_restored_backup_takes_back_with_a_binding_giv
     world, pod = SchedulerWorld(make_node("a", SMALL)), make_pod("p", requests={"cpu": "1"})
     world.create(pod)
     world.attempt()
-    world.pending.nominate(pod, "a")
+    world.pending.nominations.decide(pod, "a")
     await world.scheduler.close()
     world.api.pods["default", "p"] = pod
     await asyncio.sleep(CONFIRM_SECONDS + 1)

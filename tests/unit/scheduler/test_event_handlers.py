@@ -181,7 +181,7 @@ async def test_a_pod_that_goes_before_the_watch_shows_that_its_nomination_is_wit
     world = SchedulerWorld(make_node("a"), rules=rules_of(37))
     pod = changed(make_pod("p", requests=FULL, nominated="a"), "1", priority=100)
     world.create(pod, make_pod("other", requests=FULL))
-    world.pending.nominate(pod, "")
+    world.pending.nominations.decide(pod, "")
     world.queue.delete(pod)
     world.create(make_pod("running", "a", requests=FULL))
     world.attempt_all()

@@ -81,12 +81,12 @@ class Reporting:
 
     def nominate(self, pod: Pod, node_name: str, message: str) -> None:
         """Fail an attempt that decides about the pod's nomination."""
-        self.pending.nominate(pod, node_name)
+        self.pending.nominations.decide(pod, node_name)
         self.reports.add(pod, failure(message, nomination=node_name))
 
     def nominated_elsewhere(self, pod: Pod) -> str:
         """The nominated node that attempts see once the watch shows that another program nominated a pod for b."""
-        return self.pending.as_decided(self.show(pod, "9", nominated="b")).status.nominated_node_name
+        return self.pending.nominations.as_decided(self.show(pod, "9", nominated="b")).status.nominated_node_name
 
     async def end(self) -> None:
         self.api.gate.set()
@@ -158,7 +158,7 @@ async def test_a_nomination_that_the_binding_wrote_is_withdrawn_before_all_failu
     reporting = Reporting(*others, pod)
     fill(reporting, others)
     reporting.reports.note_nomination(pod, "a")
-    reporting.pending.nominate(pod, "")
+    reporting.pending.nominations.decide(pod, "")
     reporting.reports.add(pod, failure("PreBind failed", nomination=""))
     await reporting.end()
     assert [name for name, _ in reporting.api.statuses].index("p") == MOST_REPORTS_AT_ONCE
@@ -371,7 +371,7 @@ async def test_a_nomination_that_was_written_is_taken_back_though_a_text_was_wri
     await reporting.end()
     reporting.reports.note_taken_back(pod)
     late = reporting.show(pod, "2", "preempts", "a")
-    assert reporting.pending.as_decided(late).status.nominated_node_name == ""
+    assert reporting.pending.nominations.as_decided(late).status.nominated_node_name == ""
 
 
 @pytest.mark.parametrize(("shown", "decided"), [("", "a"), ("a", "")])
@@ -397,4 +397,4 @@ async def test_a_nomination_that_was_written_stays_though_a_later_text_is_refuse
     reporting.api.refuses = True
     reporting.reports.add(pod, failure("waits for its victims"))
     await reporting.end()
-    assert reporting.pending.as_decided(shown).status.nominated_node_name == "a"
+    assert reporting.pending.nominations.as_decided(shown).status.nominated_node_name == "a"

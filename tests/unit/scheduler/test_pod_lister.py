@@ -1,83 +1,53 @@
-"""What is known of pods that wait: what the watch shows, and nominations that it does not show yet."""
+"""The pods that wait, as the watch shows them, and who hears that one of them is not to be scheduled any more."""
 
 import msgspec
 import pytest
 
-from extender_service.kube.types.core import Pod, PodStatus
+from extender_service.kube.types.core import Pod
 from extender_service.scheduler.pod_lister import PodLister
 from tests.support.objects import make_pod
 
-
-def version(number: int, nominated: str = "", uid: str = "first") -> Pod:
-    """A version of the pod p."""
-    pod = make_pod("p", uid=uid)
-    metadata = msgspec.structs.replace(pod.metadata, resource_version=str(number))
-    return msgspec.structs.replace(pod, metadata=metadata, status=PodStatus(nominated_node_name=nominated))
+KEY = "default/p"
 
 
-def decided(lister: PodLister) -> str:
-    """The nominated node of p as attempts see it."""
-    pod = lister.get("default/p")
-    assert pod is not None
-    return lister.as_decided(pod).status.nominated_node_name
+def going() -> Pod:
+    """The pod p, being deleted."""
+    pod = make_pod("p")
+    metadata = msgspec.structs.replace(pod.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+    return msgspec.structs.replace(pod, metadata=metadata)
 
 
-def test_a_nomination_counts_until_the_watch_shows_it_and_from_then_on_what_the_watch_shows() -> None:
-    lister = PodLister()
-    lister.put(version(1))
-    lister.nominate(version(1), "a")
-    lister.put(version(2))
-    assert decided(lister) == "a"
-    lister.put(version(3, "a"))
-    assert lister.shows_nomination(version(1), "a")
-    lister.put(version(4))
-    assert decided(lister) == ""
+def test_a_pod_is_listed_in_its_last_version_until_it_is_taken() -> None:
+    lister, first, second = PodLister(), make_pod("p"), make_pod("p", nominated="a")
+    assert lister.put(first) is None
+    assert lister.put(second) is first
+    assert (lister.get(KEY), [*lister], len(lister), KEY in lister) == (second, [second], 1, True)
+    assert lister.take(KEY) is second
+    assert (lister.get(KEY), len(lister), KEY in lister) == (None, 0, False)
+    assert lister.take(KEY) is None
 
 
-@pytest.mark.parametrize(("first", "last"), [("a", ""), ("", "a")])
-def test_an_earlier_write_that_the_watch_shows_late_does_not_replace_what_was_decided_since(
-    first: str, last: str
-) -> None:
-    lister = PodLister()
-    lister.put(version(1, last))
-    lister.nominate(version(1), first)
-    lister.nominate(version(1), last)
-    lister.put(version(1, last))  # a list shows the same again
-    lister.put(version(2, first))
-    assert decided(lister) == last
-    assert not lister.shows_nomination(version(1), first)
-    lister.put(version(3, last))
-    lister.put(version(4, first))
-    assert decided(lister) == first
+@pytest.mark.parametrize("shown", [None, going(), make_pod("p", uid="another")])
+def test_who_waits_for_the_end_of_a_pod_hears_once_that_it_is_gone_or_going(shown: Pod | None) -> None:
+    lister, ended = PodLister(), list[str]()
+    lister.put(make_pod("p"))
+    with lister.at_end_of(KEY, lambda: ended.append("p")):
+        lister.put(make_pod("p"))
+        lister.put(make_pod("q"))
+        assert ended == []
+        if shown is None:
+            lister.take(KEY)
+        else:
+            lister.put(shown)
+        assert ended == ["p"]
+        lister.take(KEY)
+    assert ended == ["p"]
 
 
-def test_what_was_decided_about_a_pod_is_not_about_another_one_of_its_name() -> None:
-    lister = PodLister()
-    lister.put(version(1))
-    lister.nominate(version(1), "a")
-    lister.put(version(2, uid="second"))
-    assert decided(lister) == ""
-    lister.nominate(version(1), "a")
-    assert decided(lister) == ""
-
-
-def test_a_pod_that_goes_takes_its_nomination_along() -> None:
-    lister = PodLister()
-    lister.put(version(1))
-    lister.nominate(version(1), "a")
-    pod = lister.take("default/p")
-    assert pod is not None
-    assert pod.status.nominated_node_name == "a"
-    lister.put(version(2))
-    assert decided(lister) == ""
-
-
-def test_a_pod_that_goes_before_the_watch_shows_that_its_nomination_is_withdrawn_takes_that_along() -> None:
-    lister = PodLister()
-    lister.put(version(1, "a"))
-    lister.nominate(version(1, "a"), "")
-    pod = lister.take("default/p")
-    assert pod is not None
-    assert pod.status.nominated_node_name == "a"
-    lister.put(version(2, "b"))
-    assert decided(lister) == "b"
+def test_who_waits_no_more_for_the_end_of_a_pod_does_not_hear_of_it() -> None:
+    lister, ended = PodLister(), list[str]()
+    lister.put(make_pod("p"))
+    with lister.at_end_of(KEY, lambda: ended.append("p")):
+        pass
+    lister.take(KEY)
+    assert ended == []
