@@ -35,19 +35,36 @@ class FoundRows(msgspec.Struct):
 
 
 class AskedNodes:
-    """Nodes by name, in the caller's order, and where each is in `view`; `positions` and `in_question` as in FoundRows.
+    """The nodes of a view that are `in_question`, by position, in the order of the view.
 
-    `by_name`: they are the cluster's own nodes, as opposed to nodes that a caller sent whole.
+    `names` are those of the nodes, `found` and `positions` as in FoundRows: computed only when they are read, unless a
+    subclass has them from the beginning.
+
+    - `by_name`: they are the cluster's own nodes, as opposed to nodes that a caller sent whole
+    - `are_all`: no node of the cluster is left out, whichever nodes come
     """
 
     by_name = True
+    are_all = False
 
-    def __init__(self, names: Sequence[str], view: NodeView, found: FoundRows) -> None:
-        self.names = names
+    def __init__(self, view: NodeView, in_question: NDArray[np.bool_]) -> None:
         self.view = view
-        self.positions = found.positions
-        self.in_question = found.in_question
-        self.found = found
+        self.in_question = in_question
+
+    @cached_property
+    def found(self) -> FoundRows:
+        """Where the nodes are in the view."""
+        return FoundRows(None, np.flatnonzero(self.in_question), self.in_question, [])
+
+    @cached_property
+    def positions(self) -> NDArray[np.intp]:
+        """The position of each node in the view."""
+        return self.found.positions
+
+    @cached_property
+    def names(self) -> Sequence[str]:
+        """The names of the nodes."""
+        return self.view.names_at(self.positions)
 
     @property
     def unknown(self) -> list[str]:
@@ -74,32 +91,32 @@ class AskedNodes:
         """Return the index among the names of the node at a position."""
         return int(np.flatnonzero(self.positions == position)[0])
 
+    def again(self, finder: "NodeFinder") -> "AskedNodes":
+        """Find the cluster's nodes of the same names, in a view of their current state."""
+        return finder.named(self.names)
+
 
 class AllNodes(AskedNodes):
-    """All nodes of a view that exist, or those of them that are `asked`, in its order.
+    """All nodes of a view that exist."""
 
-    Names and positions are computed only when they are read. `are_all`: no node is left out.
-    """
+    are_all = True
 
-    def __init__(self, view: NodeView, asked: NDArray[np.bool_] | None = None) -> None:
-        self.view = view
-        self.are_all = asked is None
-        self.in_question = view.exists if asked is None else view.exists & asked
+    def __init__(self, view: NodeView) -> None:
+        super().__init__(view, view.exists)
 
-    @cached_property
-    def found(self) -> FoundRows:  # type: ignore[override]  # an attribute there
-        """The positions of the nodes, without names."""
-        return FoundRows(None, np.flatnonzero(self.in_question), self.in_question, [])
+    def again(self, finder: "NodeFinder") -> AskedNodes:
+        """Find all nodes that there are now."""
+        return finder.all()
 
-    @cached_property
-    def positions(self) -> NDArray[np.intp]:  # type: ignore[override]
-        """The positions of the nodes in the view."""
-        return self.found.positions
 
-    @cached_property
-    def names(self) -> Sequence[str]:  # type: ignore[override]
-        """The names of the nodes."""
-        return self.view.names_at(self.positions)
+class NamedNodes(AskedNodes):
+    """Nodes by name, in the caller's order; some may not exist."""
+
+    def __init__(self, names: Sequence[str], view: NodeView, found: FoundRows) -> None:
+        super().__init__(view, found.in_question)
+        self.names = names
+        self.positions = found.positions
+        self.found = found
 
 
 class NodeFinder:
@@ -117,21 +134,18 @@ class NodeFinder:
 
     def marked(self, rows: NDArray[np.bool_]) -> AskedNodes:
         """Return the nodes at the marked rows of the node table, of which some may be empty."""
-        return AllNodes(self._cluster.view(None), rows)
+        view = self._cluster.view(None)
+        return AskedNodes(view, view.exists & rows)
 
     def named(self, names: Sequence[str]) -> AskedNodes:
         """Find nodes by name. The same list object as in an earlier call is not looked up again."""
         found = self._rows(names)
-        return AskedNodes(names, self._cluster.view(found.rows), found)
+        return NamedNodes(names, self._cluster.view(found.rows), found)
 
     def named_once(self, names: Sequence[str]) -> AskedNodes:
         """Find nodes by name, without caching the list, as it will not come again."""
         found = find_rows(self._cluster.nodes, names)
-        return AskedNodes(names, self._cluster.view(found.rows), found)
-
-    def again(self, nodes: AskedNodes) -> AskedNodes:
-        """Find the same nodes again, in a view of their current state."""
-        return self.all() if isinstance(nodes, AllNodes) else self.named(nodes.names)
+        return NamedNodes(names, self._cluster.view(found.rows), found)
 
     def _rows(self, names: Sequence[str]) -> FoundRows:
         table = self._cluster.nodes

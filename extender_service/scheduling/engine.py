@@ -254,7 +254,7 @@ class Engine:
         if placed is not None:
             pod, nodes = placed.question.pod, placed.question.nodes
             if self.ahead.is_worthwhile(placed.profile, pod) and nodes.by_name:
-                question = self.ahead.question(placed.profile, pod, self.nodes.again(nodes))
+                question = self.ahead.question(placed.profile, pod, nodes.again(self.nodes))
                 self.ahead.prepare(placed.profile, question, self._nominated(question))
         self.cluster.catch_up()
 

@@ -13,7 +13,7 @@ from extender_service.kube.parsing.decoder import DecodeError, Decoder
 from extender_service.kube.types.core import Node
 from extender_service.kube.types.extender_api import ExtenderArgs, NodeHead
 from extender_service.kube.types.versions import version_number
-from extender_service.scheduling.asked_nodes import AskedNodes, FoundRows, NodeFinder, find_rows
+from extender_service.scheduling.asked_nodes import AskedNodes, FoundRows, NamedNodes, NodeFinder, find_rows
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ _heads = Decoder(NodeHead)
 _nodes = Decoder(Node)
 
 
-class WholeNodes(AskedNodes):
+class WholeNodes(NamedNodes):
     """Nodes that the caller sent whole: `items` are the undecoded objects.
 
     `has_newer`: one of them is newer than the one that the watch has shown.

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from extender_service.scheduling import asked_nodes
@@ -47,5 +48,25 @@ def test_all_nodes_are_asked_about_whichever_come() -> None:
     assert list(everywhere.names) == ["a", "b"]
     assert everywhere.asks_the_same(finder.named(["b", "a"]))
     cluster.remove_node("a")
-    assert list(finder.again(everywhere).names) == ["b"]
-    assert list(finder.again(finder.named(["a"])).unknown) == ["a"]
+    assert list(everywhere.again(finder).names) == ["b"]
+    assert list(finder.named(["a"]).again(finder).unknown) == ["a"]
+
+
+def test_only_all_nodes_are_all() -> None:
+    finder = NodeFinder(cluster_of([make_node("a"), make_node("b")]))
+    assert finder.all().are_all
+    assert not finder.named(["a", "b"]).are_all
+    assert not finder.marked(np.array([True, True])).are_all
+
+
+def test_marked_nodes_are_those_that_exist_and_are_found_again_by_name() -> None:
+    cluster = cluster_of([make_node("a"), make_node("b"), make_node("c")])
+    finder = NodeFinder(cluster)
+    cluster.remove_node("a")
+    marked = finder.marked(np.array([True, True, False]))
+    assert list(marked.names) == ["b"]
+    assert marked.passing(marked.in_question).tolist() == [True]
+    cluster.apply_node(make_node("d"))  # takes the row of a, which was marked
+    again = marked.again(finder)
+    assert list(again.names) == ["b"]
+    assert again.view.names_at(np.flatnonzero(again.in_question)) == ["b"]
