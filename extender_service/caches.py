@@ -182,6 +182,8 @@ class LruCache(_Generations[H, V]):
     """
 
     nothing: Any = None
+    # Up to so many entries, `admits` returns true from the first time on that a key is asked for.
+    few_entries = 16
     most_entries: int
     most_bytes: int
     _name: str | None = None
@@ -189,6 +191,7 @@ class LruCache(_Generations[H, V]):
     _older_sizes: dict[H, int] = {}
     _older_bytes = 0
     _bytes = 0
+    _asked_once: "AskedOnce | None" = None
 
     def __init__(self, name: str | None, *, most_entries: int, most_bytes: int) -> None:
         self.most_entries = most_entries
@@ -210,6 +213,16 @@ class LruCache(_Generations[H, V]):
     def size_bytes(self) -> int:
         """How many bytes keys and values take."""
         return self._bytes + self._older_bytes
+
+    def admits(self, key: H) -> bool:
+        """Return whether the value of a key that is not kept should be: there are few entries, or the key was asked for
+        before. Note that it is asked for.
+
+        For keys such as the requests of one pod, which pods alike ask for again, and others never.
+        """
+        if self._asked_once is None:
+            self._asked_once = AskedOnce()
+        return self._asked_once.is_again(key) or (not self._older and dict.__len__(self) < self.few_entries)
 
     def keep(self, key: H, value: V, size_bytes: int) -> None:
         """Keep a value; `size_bytes` is the size of key and value together."""

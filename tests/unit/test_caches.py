@@ -144,6 +144,17 @@ def test_and_so_where_they_take_too_many_bytes() -> None:
     assert size_by_name("ours") == CacheSize("ours", 0, 0, 8000)
 
 
+def test_beyond_a_few_a_key_is_admitted_from_the_second_time_on() -> None:
+    cache: LruCache[int, int] = LruCache(None, most_entries=64, most_bytes=MIB)
+    for number in range(16):
+        assert cache.admits(number)
+        cache.keep(number, number, 10)
+    assert [cache.admits(16) for _ in range(2)] == [False, True]
+    cache.keep(16, 16, 10)
+    cache.forget(0)
+    assert cache.admits(0)  # it was asked for while there were few
+
+
 @given(st.lists(st.tuples(st.sampled_from(["keep", "use", "forget"]), st.integers(0, 12), st.integers(0, 2500))))
 def test_whatever_happens_a_cache_keeps_to_its_bounds_and_has_what_was_kept_last(
     steps: list[tuple[str, int, int]],

@@ -1,6 +1,6 @@
 """What plugins computed from the nodes of a table, kept for the next decision."""
 
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from extender_service.caches import CacheSize, LruCache, listed
 from extender_service.cluster.nodes.node_table import NodeTable
 from extender_service.cluster.structures.following_columns import RowColumns
-from extender_service.cluster.structures.memo import MOST_SELECTIONS, RowMemo
+from extender_service.cluster.structures.memo import MOST_SELECTIONS, BriefMemo, RowMemo
 
 
 class NodeMemory:
@@ -26,7 +26,13 @@ class NodeMemory:
         self._memo_at = -1
         listed(self)
 
-    def memo(self, rows: NDArray[np.intp] | None = None) -> RowMemo:
+    @overload
+    def memo(self, rows: None = None) -> RowMemo: ...
+
+    @overload
+    def memo(self, rows: NDArray[np.intp] | None) -> RowMemo | BriefMemo: ...
+
+    def memo(self, rows: NDArray[np.intp] | None = None) -> RowMemo | BriefMemo:
         """Return the memo of the nodes in some rows as they are now, of all nodes for None."""
         change_count = self.table.fact_changes.count
         if change_count != self._memo_at:

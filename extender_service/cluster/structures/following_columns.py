@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.caches import AskedOnce, LastFew, LruCache, size_of
+from extender_service.caches import LastFew, LruCache, size_of
 from extender_service.cluster.structures.change_log import ChangeLog
 from extender_service.cluster.structures.memo import NoMemo, read_only
 
@@ -30,8 +30,6 @@ _MOST_KEYS_BYTES = 4 << 20
 
 # Rows that changed, up to which their states are looked up one by one; more are computed together in less time.
 _FEW_ROWS = 16
-# Up to so many columns, one is kept from the first time on that it is asked for.
-_FEW_COLUMNS = 16
 # Of states whose values are kept, for each column.
 _MOST_STATES = 256
 _MOST_STATES_BYTES = 96 << 10
@@ -132,7 +130,6 @@ class RowColumns(FollowingColumns[Hashable, RowColumn]):
         self._bytes_besides = _MOST_KEYS_BYTES + (0 if state_of is None else _MOST_COLUMNS * _MOST_STATES_BYTES)
         super().__init__(name, changes, most_entries=most_entries, most_bytes=self._bytes_besides)
         self._state_of = state_of
-        self._asked_once = AskedOnce()
         # The columns that decisions used last. A key takes longer to compare than a column.
         self._last_used: LastFew[ref[RowColumn], None]
         self._last_used = LastFew(None, most_entries=_MOST_LAST_USED, most_entry_bytes=0)
@@ -147,13 +144,6 @@ class RowColumns(FollowingColumns[Hashable, RowColumn]):
         if column is not None:
             self._last_used.entries.append((ref(column), None, 0))
         return column
-
-    def is_worth_keeping(self, key: Hashable) -> bool:
-        """Return whether a key is asked for again, or there are few columns; note that it is asked for.
-
-        A key with the requests of a pod is asked for by pods that are alike, or never again.
-        """
-        return self._asked_once.is_again(key) or (not self._older and dict.__len__(self) < _FEW_COLUMNS)
 
     def start(self, key: Hashable, size: int, compute: Compute) -> NDArray[Any]:
         """Compute the array of a key for `size` rows, keep it, and return it so that it cannot be written to.

@@ -1,5 +1,6 @@
 """Results that are kept while the data that they were computed from stays the same."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Hashable
 from functools import partial
 from types import FunctionType
@@ -9,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.caches import AskedOnce, LastFew, LruCache, size_of
+from extender_service.caches import LastFew, LruCache, size_of
 
 T = TypeVar("T")
 V = TypeVar("V", bound=np.generic)
@@ -47,25 +48,20 @@ def require_lasting(function: Callable[..., object]) -> None:
         )
 
 
-class Memo(LruCache[Hashable, tuple[object, Any, int]]):
+class VersionedResults(dict[Hashable, tuple[object, Any, int]]):
     """Results by function and arguments, each of which holds while its version is equal.
 
     A version is a count of changes, a tuple of counts, or a map, which are compared by value; or the very object that
     the result was computed from, such as a label column, a tuple of these, or an array of scores, which is compared by
-    identity. What a version holds is not counted. Since results that hold no longer are replaced, and those that are
-    not used for a while are dropped (LruCache), it never has to be emptied.
+    identity. What a version holds is not counted. Since results that hold no longer are replaced, it never has to be
+    emptied.
 
-    Beyond a few, the result for some arguments is kept from the second time on that it is asked for: what depends on
-    the labels or the requests of one pod is often never asked for again.
-
-    An entry is the version, the result, and the bytes of the arguments.
+    An entry is the version, the result, and the bytes of the arguments; the look-up of another key returns `nothing`.
+    A subclass decides what is kept, and for how long.
     """
 
     # At a version that no other is.
-    nothing = (object(), None, -1)
-    # Up to so many results, one is kept from the first time on that it is asked for.
-    few_entries = 16
-    _asked_once: AskedOnce | None = None
+    nothing: tuple[object, Any, int] = (object(), None, -1)
 
     def of(
         self,
@@ -89,16 +85,27 @@ class Memo(LruCache[Hashable, tuple[object, Any, int]]):
         result = function(*given, *arguments)
         if isinstance(result, np.ndarray):
             result = cast("T", read_only(result))
-        if argument_bytes >= 0 or not arguments or self._is_worth_keeping(key):
+        if argument_bytes >= 0 or not arguments or self.admits(key):
             self._keep_at(version, key, result, argument_bytes)
         return result
 
-    def _is_worth_keeping(self, key: Hashable) -> bool:
-        if not self._older and dict.__len__(self) < self.few_entries:
-            return True
-        if self._asked_once is None:
-            self._asked_once = AskedOnce()
-        return self._asked_once.is_again(key)
+    @abstractmethod
+    def admits(self, key: Hashable) -> bool:
+        """Return whether to keep the result for a new key. Results of functions without arguments are always kept."""
+
+    @abstractmethod
+    def _keep_at(self, version: object, key: tuple[Any, Any], result: object, argument_bytes: int) -> None:
+        """Keep a result; `argument_bytes` are those of the entry before it, -1 if there is none."""
+
+
+class Memo(LruCache[Hashable, tuple[object, Any, int]], VersionedResults):
+    """Results that are kept until they are not used for a while (LruCache).
+
+    Beyond a few, the result for some arguments is kept from the second time on that it is asked for: what depends on
+    the labels or the requests of one pod is often never asked for again.
+    """
+
+    nothing = VersionedResults.nothing
 
     def _keep_at(self, version: object, key: tuple[Any, Any], result: object, argument_bytes: int) -> None:
         if argument_bytes < 0:
@@ -120,15 +127,13 @@ class Memo(LruCache[Hashable, tuple[object, Any, int]]):
 class RowMemo(Memo):
     """A memo for the nodes in some `rows` of a table, None for all of it, for as long as their facts do not change."""
 
-    most_entries = _MOST_ENTRIES
     _selections: "LastFew[bytes, RowMemo] | None" = None
     # Those that were asked for once.
     _other_selections: "LastFew[bytes, None] | None" = None
 
     def __init__(self, rows: NDArray[np.intp] | None, size: int) -> None:
-        # What a LruCache begins with, in less time: each new selection of nodes takes one.
-        self.most_bytes = _MOST_BYTES_A_NODE * size + _MOST_BYTES_BESIDES
-        self._sizes = {}
+        most_bytes = _MOST_BYTES_A_NODE * size + _MOST_BYTES_BESIDES
+        super().__init__(None, most_entries=_MOST_ENTRIES, most_bytes=most_bytes)
         self.rows = rows
         self.size = size
 
@@ -147,7 +152,7 @@ class RowMemo(Memo):
         """How many there may be, if these are all nodes: selections of selections are not kept."""
         return self.most_entries * (1 + MOST_SELECTIONS)
 
-    def at(self, positions: NDArray[np.intp]) -> "RowMemo":
+    def at(self, positions: NDArray[np.intp]) -> "RowMemo | BriefMemo":
         """Return the memo of the nodes at some positions of these."""
         if self.rows is not None:
             return BriefMemo(self.rows[positions], len(positions))
@@ -173,11 +178,26 @@ class RowMemo(Memo):
         return 2 * 8 * self.size
 
 
-class BriefMemo(RowMemo):
-    """A memo that lasts for one decision, so it keeps the first few results and does not measure them."""
+class BriefMemo(VersionedResults):
+    """A memo of some rows that lasts for one decision: it keeps the first few results, and does not measure them."""
+
+    def __init__(self, rows: NDArray[np.intp], size: int) -> None:
+        self.rows = rows
+        self.size = size
+
+    def __missing__(self, key: Hashable) -> tuple[object, Any, int]:
+        return self.nothing
+
+    def at(self, positions: NDArray[np.intp]) -> "BriefMemo":
+        """Return the memo of the nodes at some positions of these."""
+        return BriefMemo(self.rows[positions], len(positions))
+
+    def admits(self, _key: Hashable) -> bool:
+        """Return true: within one decision, most results are asked for again."""
+        return True
 
     def _keep_at(self, version: object, key: tuple[Any, Any], result: object, _argument_bytes: int) -> None:
-        if dict.__len__(self) < self.most_entries:
+        if len(self) < _MOST_ENTRIES:
             self[key] = (version, result, 0)
 
 

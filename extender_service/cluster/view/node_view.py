@@ -17,7 +17,7 @@ from extender_service.cluster.nodes.volume_support import VolumeSupport
 from extender_service.cluster.pods.pod_table import PodTable
 from extender_service.cluster.selection.label_sets import PodSelector
 from extender_service.cluster.structures.following_columns import RowColumns
-from extender_service.cluster.structures.memo import NoMemo, RowMemo, read_only, require_lasting
+from extender_service.cluster.structures.memo import BriefMemo, NoMemo, RowMemo, read_only, require_lasting
 from extender_service.cluster.view.hypothetical import OwnWorlds, RowChanges
 from extender_service.cluster.view.hypothetical_columns import Added, Measure, PortsInUse, Requested
 from extender_service.kube.types.core import Node, Taint
@@ -42,7 +42,7 @@ class NodeView:
     _unoffered: dict[str, NDArray[np.int64]] | None = None
 
     def __init__(
-        self, memory: NodeMemory, pods: PodTable, memo: RowMemo | NoMemo, worlds: OwnWorlds | None = None
+        self, memory: NodeMemory, pods: PodTable, memo: RowMemo | BriefMemo | NoMemo, worlds: OwnWorlds | None = None
     ) -> None:
         """The memo is that of the rows in question."""
         self._memory = memory
@@ -253,7 +253,7 @@ class NodeView:
             nodes._everywhere = self if self._rows is None else self._everywhere
             return nodes
         rows = positions if self._rows is None else self._rows[positions]
-        return NodeView(self._memory, self._pods, RowMemo(rows, len(rows)), self._worlds.at(positions))
+        return NodeView(self._memory, self._pods, BriefMemo(rows, len(rows)), self._worlds.at(positions))
 
     def to_keep(self) -> "NodeView":
         """Return the same nodes with an empty memo: for a plugin that keeps them longer than the decision."""
@@ -322,7 +322,7 @@ class NodeView:
             # A few nodes are not worth computing the results of all of them.
             if 4 * self._size < self._table.size:
                 return function(self, *arguments)
-            if kept.is_worth_keeping(key):
+            if kept.admits(key):
                 values = kept.start(key, self._table.size, self._compute)
             else:  # of all nodes, since their columns need no copying
                 values = read_only(function(self.everywhere(), *arguments))

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from bench import synthetic
 from bench.decision import default_profile
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.cluster.structures.memo import Memo, RowMemo
+from extender_service.cluster.structures.memo import BriefMemo, Memo, RowMemo
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.scheduling.asked_nodes import AllNodes
 from extender_service.scheduling.decision import decide
@@ -173,6 +173,22 @@ def test_only_so_much_is_kept_of_nodes_and_selections_of_them(answers: Answers) 
     before = len(nodes)
     nodes.of(None, answers.zeros, (1 << 18,))
     assert len(nodes) == before
+
+
+def test_a_memo_for_one_decision_keeps_the_first_few_results(answers: Answers) -> None:
+    nodes = BriefMemo(np.array([3, 1]), 2)
+    for number in range(1, 101):
+        assert nodes.of(None, answers, (), (number,)) == number
+    assert len(nodes) == 64
+    assert [nodes.of(None, answers, (), (number,)) for number in (1, 64, 65, 65)] == [1, 64, 101, 102]
+
+
+def test_a_memo_for_one_decision_is_of_its_rows_and_follows_versions(answers: Answers) -> None:
+    nodes = BriefMemo(np.array([3, 1]), 2)
+    assert [nodes.of(version, answers, ()) for version in (1, 1, 2, 2)] == [1, 1, 2, 2]
+    selected = nodes.at(np.array([1]))
+    assert (selected.rows.tolist(), selected.size, len(selected)) == ([1], 1, 0)
+    assert selected.of(2, answers, ()) == 3
 
 
 def test_a_node_that_changes_ends_it() -> None:
