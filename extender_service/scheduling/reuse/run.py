@@ -15,7 +15,7 @@ from extender_service.scheduling.reuse.pod_signature import PodSignature, pod_si
 
 
 class TakenNode(NamedTuple):
-    """The node that was taken last, by its position, and the scores that it has now from `per_node_scores`."""
+    """The node that the last pod took, by its position, and the scores that it has now from `per_node_scores`."""
 
     plugins: PluginsByReach
     position: int
@@ -29,7 +29,8 @@ class Run:
     - `version`: that of the cluster for which the decision holds
     - `question`: the last one
     - `state`: that of the decision, before Reserve stored more in it
-    - `taken`: the position of the node that was taken since, and the placement there
+    - `last_placed`: the position of the node that the pod of `question` was placed on, and the placement; None until it
+      is placed, and again once the next pod is asked about
     - `per_node_answers`: known once a cluster-wide plugin has rejected a node
     - `cluster_wide_rejections`: those of the last decision, by plugin; None where that was made from the beginning
     - `can_repeat`: False once the plugins have shown that they must all be asked about each pod
@@ -40,7 +41,7 @@ class Run:
         self.version = version
         self.question = decision.question
         self.state = decision.state.for_pod_alike(self.question.pod, self.question.deadline)
-        self.taken: tuple[int, Placement] | None = None
+        self.last_placed: tuple[int, Placement] | None = None
         self.best = decision.best
         self.per_node_answers: PerNodeAnswers | None = None
         self.cluster_wide_rejections: dict[str, Rejections] | None = None
@@ -88,7 +89,7 @@ class Run:
         return not any(each.plugin in self.cluster_wide_filter_names for each in self.decision.verdicts.settled())
 
     def change_scores(self, taken: TakenNode) -> None:
-        """Give the node that was taken other scores from the per-node plugins, and find the best nodes again.
+        """Give the node that the last pod took other scores from the per-node plugins, and find the best nodes again.
 
         Where there are cluster-wide scores, the best nodes are found once those are known.
         """

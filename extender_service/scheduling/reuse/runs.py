@@ -5,11 +5,17 @@ placed, and nothing else has changed, then most plugins would answer differently
 on, if at all (Plugin.reach). These per-node plugins are asked about that node, mostly ahead (states_ahead.py). The
 others are cluster-wide: they are asked again, each time about all nodes (next_decision.py).
 
-Only `schedule` and simulations have runs: these are for questions about all nodes of the cluster (`AllNodes.are_all`),
-and the callers of `serve` name the nodes that they ask about. `serve` decides ahead (ahead.py).
+Only `schedule` and simulations have runs: these are for questions about all nodes of the cluster
+(`AskedNodes.are_all`), and the callers of `serve` name the nodes that they ask about. `serve` decides ahead (ahead.py).
 
 A run ends when a pod with another signature is placed, when the cluster changes in another way, and when a node has no
-more room. Pods with other signatures that fit nowhere do not end it.
+more room. While there is one, a decision is one of four cases:
+
+1. The pod is the next of the run: the decision before is repeated, with what is different now (next_decision.py).
+2. It is, but its plugins are timed, as are those of a sample of decisions: the decision is made from the beginning, and
+   the run continues from it.
+3. It is not, and fits nowhere: nothing follows from its decision, so the run goes on after it.
+4. Everything else: the decision is made from the beginning, the run ends, and another one may begin.
 """
 
 from extender_service.cluster.state.cluster import Cluster
@@ -18,8 +24,8 @@ from extender_service.cluster.state.placements import Placement
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError, OutOfTimeError
 from extender_service.framework.profile import Profile
+from extender_service.framework.recording import Recorder
 from extender_service.kube.types.core import Pod
-from extender_service.scheduling.asked_nodes import AllNodes
 from extender_service.scheduling.decision import Decision, decide
 from extender_service.scheduling.question import Question
 from extender_service.scheduling.reuse.next_decision import next_decision
@@ -54,25 +60,24 @@ class Runs:
     def decide(self, profile: Profile, question: Question, nominated: Nominated) -> Decision:
         """Decide about a pod. Raises like `decide` of decision.py."""
         run = self.current
-        # The plugins of a sample of decisions are timed.
         recorder = profile.sampled_recorder()
-        taken = None if run is None else self._take(run, profile, question, nominated)
-        if run is not None and taken is not None and recorder is None:
-            again = self._again(run, taken, question)
-            if again is not None:
-                run.question = question
-                self.repeated += 1
-                return again
-        is_sample = taken is not None and recorder is not None
-        if run is not None and run.taken is None and not is_sample:
+        if run is None:
+            decision = _from_the_beginning(profile, question, nominated, recorder)
+        elif self._is_next_of(run, profile, question, nominated):
+            taken = self._scores_of_taken_node(run, question)
+            if recorder is None and taken is not None:
+                repeated = self._repeated(run, taken, question)
+                if repeated is not None:
+                    return repeated  # case 1
+            decision = _from_the_beginning(profile, question, nominated, recorder)
+            if recorder is not None and taken is not None and run.continue_from(decision):
+                return decision  # case 2
             self._end()
-        state = CycleState(question.pod, recorder, question.deadline, profile.clock, profile.request_rules)
-        decision = decide(profile, question, nominated, state)
-        if run is not None and is_sample and run.continue_from(decision):
-            return decision
-        if run is not None and run.taken is not None and not len(decision.feasible):
-            return decision  # about a pod with another signature: nothing follows from it, so the run goes on
-        self._end()
+        else:
+            decision = _from_the_beginning(profile, question, nominated, recorder)
+            if run.last_placed is not None and not len(decision.feasible):
+                return decision  # case 3
+            self._end()
         if (
             decision.totals is not None
             and not nominated
@@ -82,7 +87,7 @@ class Runs:
             and self._may_begin(question.pod)
         ):
             self.current = Run(decision, self._cluster.version)
-        return decision
+        return decision  # case 4
 
     def before_placing(self, pod: Pod, decision: Decision | None) -> None:
         """Note that a pod is about to be placed, after Reserve, which may have changed the cluster: the run ends if it
@@ -92,7 +97,7 @@ class Runs:
             return
         is_about_next = decision is not None and decision.question is run.question and decision.chosen is not None
         is_next = is_about_next and run.question.pod is pod
-        if not is_next or run.taken is not None or run.version != self._cluster.version:
+        if not is_next or run.last_placed is not None or run.version != self._cluster.version:
             self._end()
 
     def placed(self, decision: Decision | None, placement: Placement) -> None:
@@ -103,7 +108,7 @@ class Runs:
         if decision.verdicts.view.name_at(decision.chosen) != placement.node_name:
             self._end()
             return
-        run.taken = decision.chosen, placement
+        run.last_placed = decision.chosen, placement
         run.version = self._cluster.version
 
     def _cannot_repeat(self, profile: Profile, pod: Pod) -> bool:
@@ -119,36 +124,45 @@ class Runs:
         self._unlike = 0 if before is not None and may_share_signature(before, pod) else self._unlike + 1
         return self._unlike < _MANY_UNLIKE
 
-    def _take(self, run: Run, profile: Profile, question: Question, nominated: Nominated) -> TakenNode | None:
-        """Return what the node that was taken last is worth to the next pod of a run; None if the question is not about
-        such a pod, or only a decision from the beginning can answer it.
+    def _is_next_of(self, run: Run, profile: Profile, question: Question, nominated: Nominated) -> bool:
+        """Return whether a question is about the next pod of a run: the last one was placed, nothing else has changed
+        since, and this one has its signature. Changes nothing.
         """
         if (
             nominated
-            or run.taken is None
+            or run.last_placed is None
             or run.decision.profile is not profile
             or run.version != self._cluster.version
             or not _is_about_all(question)
         ):
-            return None
-        if run.signature is None or pod_signature(question.pod) != run.signature:
-            return None
-        if run.plugins is None:
+            return False
+        signature = run.signature
+        return signature is not None and pod_signature(question.pod) == signature
+
+    def _scores_of_taken_node(self, run: Run, question: Question) -> TakenNode | None:
+        """Return what the node that the last pod took is worth to the next one; None if only a decision from the
+        beginning can say.
+
+        Call this once for each pod: the run has no `last_placed` from then on, and the states ahead are those after it.
+        """
+        assert run.last_placed is not None
+        (position, placement), run.last_placed = run.last_placed, None
+        plugins = run.plugins
+        if plugins is None:
             self._note_not_repeated(run)
             return None
-        (position, placement), run.taken = run.taken, None
         try:
-            scores = self._looking_ahead.next_scores(run, run.plugins, position, placement, question)
+            scores = self._looking_ahead.next_scores(run, plugins, position, placement, question)
         except CycleError as error:
-            self._give_up(error, profile, question)
+            self._give_up(error, run.decision.profile, question)
             return None
         if scores is None:
             return None
         if run.per_node_answers is not None:
             run.per_node_answers.scores[:, position] = scores
-        return TakenNode(run.plugins, position, scores)
+        return TakenNode(plugins, position, scores)
 
-    def _again(self, run: Run, taken: TakenNode, question: Question) -> Decision | None:
+    def _repeated(self, run: Run, taken: TakenNode, question: Question) -> Decision | None:
         """Return the decision about the next pod of a run; None if only one from the beginning can be made."""
         try:
             decision = next_decision(run, taken, question)
@@ -157,6 +171,9 @@ class Runs:
             return None
         if not run.can_repeat:
             self._note_not_repeated(run)
+        if decision is not None:
+            run.question = question
+            self.repeated += 1
         return decision
 
     def _give_up(self, error: CycleError, profile: Profile, question: Question) -> None:
@@ -178,8 +195,14 @@ class Runs:
             self._looking_ahead.drop_states()
 
 
+def _from_the_beginning(
+    profile: Profile, question: Question, nominated: Nominated, recorder: Recorder | None
+) -> Decision:
+    state = CycleState(question.pod, recorder, question.deadline, profile.clock, profile.request_rules)
+    return decide(profile, question, nominated, state)
+
+
 def _is_about_all(question: Question) -> bool:
     """Return whether a question is about all nodes, as kube-scheduler's own is."""
-    nodes = question.nodes
     is_plain = question.must_score and question.sample_nodes is None and not question.is_nominated
-    return is_plain and isinstance(nodes, AllNodes) and nodes.are_all
+    return is_plain and question.nodes.are_all

@@ -50,8 +50,8 @@ class StatesAhead:
         self._left = np.zeros(size, np.intp)
         self._left[positions] = depth
 
-    def take(self, position: int) -> int:
-        """Return the next state of the node at a position, -1 if it is not known."""
+    def next_of(self, position: int) -> int:
+        """Move on to the next state of the node at a position, and return it; -1 if it is not known."""
         if not self._left[position]:
             return -1
         state = int(self._next[position])
@@ -77,7 +77,7 @@ class LookingAhead:
         the run fits there, or they are not known. Raises CycleError.
         """
         states = self._states
-        state = -1 if states is None else states.take(position)
+        state = -1 if states is None else states.next_of(position)
         if state < 0:
             self.drop_states()
             if self._pause:
@@ -86,7 +86,7 @@ class LookingAhead:
             states = self._compute_states(run, plugins, position, placement, question)
             if states is None:
                 return None
-            state = states.take(position)
+            state = states.next_of(position)
         assert states is not None
         return states.scores[:, state] if states.feasible[state] else None
 

@@ -418,6 +418,19 @@ def test_plugins_are_still_timed_for_a_sample_of_pods() -> None:
     assert 60 < loop.repeated < 99
 
 
+def test_a_run_goes_on_from_a_decision_whose_plugins_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = Loop()
+    loop.place(replica(0))
+    loop.place(replica(1))
+    with monkeypatch.context() as patched:
+        patched.setattr(loop.profile, "sampled_recorder", Durations)
+        timed = loop.decide(replica(2))
+    loop.engine.place(timed.question.pod, timed.question.nodes.view.name_at(timed.choose()), timed)
+    assert timed.repeats is None
+    assert loop.decide(replica(3)).repeats is timed
+    assert loop.repeated == 2
+
+
 class Alone(Score):
     """Prefers nodes with few pods."""
 
