@@ -14,6 +14,7 @@ from extender_service.cluster.nodes.images import Images
 from extender_service.cluster.nodes.label_columns import LabelColumn, LabelColumns
 from extender_service.cluster.nodes.volume_support import VolumeSupport, volume_support
 from extender_service.cluster.structures.change_log import ChangeLog
+from extender_service.cluster.structures.growing_columns import GrowingColumns, column
 from extender_service.cluster.structures.interning import Interner
 from extender_service.kube.types.core import Node, Taint
 from extender_service.kube.types.storage import CSINode
@@ -24,7 +25,7 @@ _FIRST_CAPACITY = 64
 _NO_LABELS: Mapping[str, str] = {}
 
 
-class NodeTable:
+class NodeTable(GrowingColumns):
     """Rows of nodes. A row keeps its number while its node or a pod on it is known, or while it is held, and is reused
     afterwards.
 
@@ -42,28 +43,31 @@ class NodeTable:
     `fact_changes` logs the rows that are new or whose node changed, `amount_changes` also those whose requests did.
     """
 
+    names = column(np.object_, empty="")
+    exists = column(np.bool_)
+    unschedulable = column(np.bool_)
+    allocatable = column(np.int64, by_dimension=True)
+    requested = column(np.int64, by_dimension=True)
+    left = column(np.int64, by_dimension=True)
+    # 0 is the number of no taints, of no ports and of no support: the constructor holds these first.
+    taint_set = column(np.intp)
+    port_set = column(np.intp)
+    volume_support = column(np.intp)
+
     def __init__(self, dimensions: Dimensions | None = None) -> None:
         self.dimensions = dimensions or Dimensions()
+        super().__init__(_FIRST_CAPACITY, self.dimensions.capacity)
         self.size = 0
         self.count = 0
-        self.names: NDArray[np.object_] = np.full(_FIRST_CAPACITY, "", np.object_)
         self.membership = 0
         self.row_of: dict[str, int] = {}
         self.objects: list[Node | None] = []
-        self.exists = np.zeros(_FIRST_CAPACITY, np.bool_)
-        self.unschedulable = np.zeros(_FIRST_CAPACITY, np.bool_)
-        self.allocatable = np.zeros((self.dimensions.capacity, _FIRST_CAPACITY), np.int64)
-        self.requested = np.zeros((self.dimensions.capacity, _FIRST_CAPACITY), np.int64)
-        self.left = np.zeros((self.dimensions.capacity, _FIRST_CAPACITY), np.int64)
         self.taint_sets: Interner[tuple[Taint, ...]] = Interner()
         self.port_sets: Interner[frozenset[HostPort]] = Interner()
         self.volume_supports: Interner[VolumeSupport] = Interner()
-        self._no_taints = self.taint_sets.hold(())
-        self._no_ports = self.port_sets.hold(frozenset())
-        self._no_support = self.volume_supports.hold(VolumeSupport())
-        self.taint_set = np.full(_FIRST_CAPACITY, self._no_taints, np.intp)
-        self.port_set = np.full(_FIRST_CAPACITY, self._no_ports, np.intp)
-        self.volume_support = np.full(_FIRST_CAPACITY, self._no_support, np.intp)
+        self.taint_sets.hold(())
+        self.port_sets.hold(frozenset())
+        self.volume_supports.hold(VolumeSupport())
         self.images = Images()
         self.fact_changes: ChangeLog[int] = ChangeLog()
         self.amount_changes: ChangeLog[int] = ChangeLog()
@@ -242,19 +246,9 @@ class NodeTable:
         """Return a table that can be changed without changing this one, for nodes that a request brings along."""
         twin = NodeTable(self.dimensions.copy())
         twin.size, twin.count = self.size, self.count
-        twin.names, twin.row_of = self.names.copy(), self.row_of.copy()
-        twin.objects, twin.label_columns = self.objects.copy(), self.label_columns.copy()
-        for column in (
-            "exists",
-            "unschedulable",
-            "allocatable",
-            "requested",
-            "left",
-            "taint_set",
-            "port_set",
-            "volume_support",
-        ):
-            setattr(twin, column, getattr(self, column).copy())
+        self.copy_columns_to(twin)
+        twin.row_of, twin.objects = self.row_of.copy(), self.objects.copy()
+        twin.label_columns = self.label_columns.copy()
         twin.taint_sets, twin.port_sets = self.taint_sets.copy(), self.port_sets.copy()
         twin.volume_supports, twin._csi_nodes = self.volume_supports.copy(), self._csi_nodes
         twin.images = self.images.copy()
@@ -265,7 +259,7 @@ class NodeTable:
     def _set_allocatable(self, row: int, old: Node | None, allocatable: Mapping[str, int]) -> None:
         dimensions = {self.dimensions.hold(resource): amount for resource, amount in allocatable.items()}
         if self.dimensions.size > len(self.allocatable):
-            self._widen()
+            self.resize_columns(self.capacity, self.dimensions.capacity)
         self.allocatable[:, row] = 0
         for dimension, amount in dimensions.items():
             self.allocatable[dimension, row] = amount
@@ -308,23 +302,8 @@ class NodeTable:
             self._free.append(row)
 
     def _grow(self, capacity: int) -> None:
-        more = (0, capacity - self.capacity)
-        self.names = np.pad(self.names, more, constant_values="")
-        self.exists = np.pad(self.exists, more)
-        self.unschedulable = np.pad(self.unschedulable, more)
-        self.taint_set = np.pad(self.taint_set, more, constant_values=self._no_taints)
-        self.port_set = np.pad(self.port_set, more, constant_values=self._no_ports)
-        self.volume_support = np.pad(self.volume_support, more, constant_values=self._no_support)
-        self.allocatable = np.pad(self.allocatable, ((0, 0), more))
-        self.requested = np.pad(self.requested, ((0, 0), more))
-        self.left = np.pad(self.left, ((0, 0), more))
+        self.resize_columns(capacity, self.dimensions.capacity)
         self.label_columns.grow(capacity)
-
-    def _widen(self) -> None:
-        more = self.dimensions.capacity - len(self.allocatable)
-        self.allocatable = np.pad(self.allocatable, ((0, more), (0, 0)))
-        self.requested = np.pad(self.requested, ((0, more), (0, 0)))
-        self.left = np.pad(self.left, ((0, more), (0, 0)))
 
 
 def _without_images(node: Node) -> Node:

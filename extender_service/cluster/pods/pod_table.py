@@ -15,6 +15,7 @@ from extender_service.cluster.pods.pod_volumes import PodVolumes
 from extender_service.cluster.pods.running_terms import RunningTerms, TermKey
 from extender_service.cluster.selection.label_sets import LabelSet, LabelSets
 from extender_service.cluster.structures.change_log import LARGE_BYTES
+from extender_service.cluster.structures.growing_columns import GrowingColumns, column
 from extender_service.cluster.structures.interning import Interner
 from extender_service.kube.parsing.pod_affinity import NO_TERMS, PodAffinityTerms
 
@@ -42,7 +43,7 @@ class PodFacts(msgspec.Struct, frozen=True, gc=False):
         return (self.namespace, self.name)
 
 
-class PodTable:
+class PodTable(GrowingColumns):
     """Slots of pods. What repeats is kept once: `amounts`, `port_sets`, `label_sets` and `term_sets` by number.
 
     - `row`: the node row a pod counts on, or NO_ROW
@@ -57,26 +58,28 @@ class PodTable:
     terms of anti-affinity, and `affinity` all other terms of affinity and anti-affinity.
     """
 
+    row = column(np.intp, empty=NO_ROW)
+    requests = column(np.intp)
+    label_set = column(np.intp)
+    terminating = column(np.bool_)
+    term_set = column(np.intp)
+    port_set = column(np.intp)
+    priority = column(np.int64)
+    started = column(np.int64)
+    preempted = column(np.bool_)
+    serial = column(np.int64)
+
     def __init__(self, dimensions: Dimensions) -> None:
+        super().__init__(_FIRST_CAPACITY)
         self.dimensions = dimensions
         self.facts: list[PodFacts | None] = []
-        self.row = np.full(_FIRST_CAPACITY, NO_ROW, np.intp)
-        self.requests = np.zeros(_FIRST_CAPACITY, np.intp)
         self.amounts = np.zeros((_FIRST_CAPACITY, dimensions.capacity), np.int64)
         self.request_sets: Interner[PodRequests] = Interner()
         # By resource that no node offers: the numbers of the requests that ask for it, and how much.
         self._unoffered: dict[str, dict[int, int]] = {}
         self.port_sets: Interner[frozenset[HostPort]] = Interner()
         self.label_sets = LabelSets()
-        self.label_set = np.zeros(_FIRST_CAPACITY, np.intp)
-        self.terminating = np.zeros(_FIRST_CAPACITY, np.bool_)
         self.term_sets: Interner[PodAffinityTerms] = Interner()
-        self.term_set = np.zeros(_FIRST_CAPACITY, np.intp)
-        self.port_set = np.zeros(_FIRST_CAPACITY, np.intp)
-        self.priority = np.zeros(_FIRST_CAPACITY, np.int64)
-        self.started = np.zeros(_FIRST_CAPACITY, np.int64)
-        self.preempted = np.zeros(_FIRST_CAPACITY, np.bool_)
-        self.serial = np.zeros(_FIRST_CAPACITY, np.int64)
         self.changes = PodChanges()
         self.anti_affinity = RunningTerms()
         self.affinity = RunningTerms()
@@ -99,7 +102,7 @@ class PodTable:
             slot = len(self.facts)
             self.facts.append(None)
             if slot == len(self.row):
-                self._grow()
+                self.resize_columns(2 * slot)
         number = self._hold(entry.requests)
         self.serial[slot] = self._next_serial()
         self.row[slot] = row
@@ -273,16 +276,3 @@ class PodTable:
         self.priority[slot] = entry.priority
         self.started[slot] = entry.started
         self.preempted[slot] = entry.preempted
-
-    def _grow(self) -> None:
-        more = (0, len(self.row))
-        self.row = np.pad(self.row, more, constant_values=NO_ROW)
-        self.requests = np.pad(self.requests, more)
-        self.label_set = np.pad(self.label_set, more)
-        self.terminating = np.pad(self.terminating, more)
-        self.term_set = np.pad(self.term_set, more)
-        self.port_set = np.pad(self.port_set, more)
-        self.priority = np.pad(self.priority, more)
-        self.started = np.pad(self.started, more)
-        self.preempted = np.pad(self.preempted, more)
-        self.serial = np.pad(self.serial, more)
