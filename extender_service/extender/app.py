@@ -37,7 +37,7 @@ from extender_service.kube.types.extender_api import (
     ExtenderBindingResult,
     ExtenderPreemptionArgs,
 )
-from extender_service.scheduling.bindings import BindError
+from extender_service.scheduling.under_way import BindError
 from extender_service.seams import Clock, WallClock
 
 log = logging.getLogger(__name__)

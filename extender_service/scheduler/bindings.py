@@ -28,7 +28,7 @@ from extender_service.scheduler.failure_handler import FailureHandler
 from extender_service.scheduler.failure_reports import FailureReports
 from extender_service.scheduler.pod_lister import PodLister
 from extender_service.scheduling import pod_events
-from extender_service.scheduling.bindings import BindError
+from extender_service.scheduling.under_way import BindError
 from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.pod_events import pod_reference
 from extender_service.scheduling.pod_patches import nomination_patch

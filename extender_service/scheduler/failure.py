@@ -8,7 +8,7 @@ from extender_service.framework.guard import CycleError, RejectedError, RequestF
 from extender_service.kube.api_errors import ApiError, KubeError
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.scheduler.fit_error import FitError, rejected_on_one_node
-from extender_service.scheduling.bindings import BindError
+from extender_service.scheduling.under_way import BindError
 
 # Reasons of the condition PodScheduled.
 UNSCHEDULABLE: Final = "Unschedulable"

@@ -42,7 +42,7 @@ from extender_service.framework.handle import Pods
 from extender_service.kube.api_errors import KubeError
 from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.pods import TERMINAL_PHASES, pod_uid
-from extender_service.scheduling.bindings import BindError, UnderWay
+from extender_service.scheduling.under_way import BindError, UnderWay
 
 log = logging.getLogger(__name__)
 

@@ -73,7 +73,7 @@ WITHOUT = {
     "scheduling/reuse/plugins_by_reach.py": "reuse/test_runs.py",
     "scheduling/reuse/run.py": "reuse/test_runs.py",
     "scheduling/reuse/states_ahead.py": "reuse/test_runs.py",
-    "scheduling/bindings.py": TYPES,
+    "scheduling/under_way.py": TYPES,
     "scheduling/question.py": TYPES,
     "scheduling/pod_patches.py": "scheduler/test_pod_status.py and extender/test_preemption.py",
     "scheduler/event_timing.py": "scheduler/test_event_handlers.py and test_scheduler_metrics.py",

@@ -15,7 +15,7 @@ from extender_service.framework.status import Code, unresolvable
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import Pod, PodResourceClaim
 from extender_service.kube.types.pods import pod_uid
-from extender_service.scheduling.bindings import BindError
+from extender_service.scheduling.under_way import BindError
 from tests.support.clusters.engines import EngineOnTwoNodes
 from tests.support.clusters.extender_world import Hold
 from tests.support.objects import make_node, make_pod

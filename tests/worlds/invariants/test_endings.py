@@ -10,7 +10,7 @@ import pytest
 from extender_service.kube.resources.api_resources import PODS as POD_RESOURCE
 from extender_service.kube.types.pods import pod_uid
 from extender_service.kube.types.storage import PersistentVolume
-from extender_service.scheduling.bindings import UnderWay
+from extender_service.scheduling.under_way import UnderWay
 from tests.support.objects import make_pod
 from tests.support.storage_objects import make_volume
 from tests.worlds.api_server.kinds import LEASES, NODES, PODS

@@ -11,7 +11,7 @@ from extender_service.framework.status import Status, unschedulable
 from extender_service.kube.api_errors import KubeError, UnreachableError
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.extender_api import ExtenderBindingArgs
-from extender_service.scheduling.bindings import BindError
+from extender_service.scheduling.under_way import BindError
 from tests.support.clusters.extender_world import ExtenderWorld, Hold
 from tests.support.objects import make_node, make_pod
 
