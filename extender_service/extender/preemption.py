@@ -113,10 +113,10 @@ class OwnPreemption:
         """Run PostFilter for a pod that was refused on all nodes of a call, and begin to evict the victims found.
 
         `asked_as` is the pod as the caller sent it, without a nomination that it may not know of yet. If another call
-        follows about more nodes, nothing happens.
+        follows about more nodes, or the decision is final, nothing happens.
         """
         pod = decision.question.pod
-        if not decision.profile.post_filter or self._is_about_nominated_node(asked_as, decision):
+        if decision.is_final or not decision.profile.post_filter or self._is_about_nominated_node(asked_as, decision):
             return
         uid = pod_uid(pod)
         pending = self._pending.get(uid)

@@ -129,6 +129,8 @@ class Attempts:
     async def _post_filter(self, decision: Decision, also_blamed: Collection[str] = ()) -> Preemption | Failure:
         """Run PostFilter, and return what follows. `also_blamed` rejected the pod besides the plugins that did."""
         engine, pod = self._engine, decision.question.pod
+        if decision.is_final:
+            return Failure.unfit(self._fit_error(decision, also_blamed), nomination="")
         if not decision.profile.post_filter:
             nomination = "" if engine.cluster.rules.failure_takes_nomination_back else None
             return Failure.unfit(self._fit_error(decision, also_blamed), nomination)

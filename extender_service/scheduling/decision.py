@@ -28,7 +28,7 @@ class Decision:
     - `chosen`: the position that `choose` returned, None before
     - `is_ahead`: the decision was made before a caller asked for it
     - `repeats`: the earlier decision whose verdicts and `scores` this one shares, None for other decisions
-    - `is_final`: the pod is refused for a field of its own, and no change of the cluster can help
+    - `is_final`: the pod is refused for a field of its own: no plugin ran, and no change of the cluster can help
     """
 
     def __init__(

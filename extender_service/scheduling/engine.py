@@ -131,7 +131,10 @@ class Engine:
         return narrowed(decision, feasible, must_score=must_score)
 
     def post_filter(self, question: Question, decision: Decision) -> PostFilterResult:
-        """Run PostFilter for a pod that fits on no node of the cluster. Raises CycleError."""
+        """Run PostFilter for a pod that fits on no node of the cluster. Raises CycleError.
+
+        The decision must not be final: PostFilter reads what PreFilter has stored.
+        """
         nominated = self._nominated(question)
         return run_post_filter(decision.profile, decision.state, question.pod, decision.verdicts, nominated)
 

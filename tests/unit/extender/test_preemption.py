@@ -8,9 +8,10 @@ import pytest
 from msgspec import structs
 from prometheus_client import CollectorRegistry
 
+from extender_service.config.rules import DEFAULT_RULES, Rules, rules_of
 from extender_service.extender.preemption import PreemptionWork
 from extender_service.kube.api_errors import ApiError, ApiStatus, KubeError
-from extender_service.kube.types.core import Node, Pod
+from extender_service.kube.types.core import Node, Pod, PodResourceClaim
 from extender_service.observability.preemption_metrics import PreemptionMetrics
 from extender_service.scheduling.eviction import Evictions
 from extender_service.scheduling.pod_writes import PodWrites
@@ -61,8 +62,8 @@ class Api:
 class PreemptingWorld(ExtenderWorld):
     """A service that preempts by itself, on small nodes."""
 
-    def __init__(self, *nodes: Node) -> None:
-        super().__init__(*(nodes or (small_node("a"), small_node("b"))), mode="replace")
+    def __init__(self, *nodes: Node, rules: Rules = DEFAULT_RULES) -> None:
+        super().__init__(*(nodes or (small_node("a"), small_node("b"))), mode="replace", rules=rules)
         self.api = Api()
         self.registry = CollectorRegistry()
         writes = PodWrites(self.api, no_sleep)
@@ -302,6 +303,23 @@ def test_a_pod_that_may_not_or_cannot_preempt_evicts_nobody(policy: str) -> None
         return world.api.written
 
     assert asyncio.run(refused()) == []
+
+
+@pytest.mark.parametrize("minor", [34, 37])
+@pytest.mark.parametrize("nodes", [{"NodeNames": NAMES}, {"Nodes": {"items": [make_node("a"), make_node("b")]}}])
+@in_event_loop
+async def test_a_pod_that_is_refused_for_its_resource_claims_evicts_nobody(minor: int, nodes: dict[str, Any]) -> None:
+    world, pod = PreemptingWorld(rules=rules_of(minor)), important()
+    spec = structs.replace(pod.spec, resource_claims=(PodResourceClaim("gpu"),))
+    pod = structs.replace(pod, spec=spec)
+    world.show(filler("a"), filler("b"), pod)
+
+    answer = await world.call("filter", {"Pod": pod, **nodes})
+    await turns()
+
+    assert set(answer["FailedAndUnresolvableNodes"]) == {"a", "b"}
+    assert world.api.written == []
+    assert world.count("scheduler_preemption_attempts_total") == 0
 
 
 @in_event_loop

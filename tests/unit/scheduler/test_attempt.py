@@ -1,5 +1,5 @@
-"""What an attempt leaves of a pod's nominated node, and what it says of the room that it found, by release; how long it
-may take."""
+"""What an attempt leaves of a pod's nominated node, what it says of the room that it found, and for which pods it makes
+none, by release; how long it may take."""
 
 from typing import ClassVar
 
@@ -19,9 +19,11 @@ from extender_service.framework.interface import (
 )
 from extender_service.framework.status import Code, Status, unschedulable
 from extender_service.framework.verdicts import Verdicts
-from extender_service.kube.types.core import Pod
+from extender_service.kube.types.core import Pod, PodResourceClaim
 from extender_service.kube.types.pods import pod_uid
 from extender_service.plugins.default_preemption import DefaultPreemption, DefaultPreemptionArgs
+from extender_service.scheduler.attempt_metrics import UncountedAttempts
+from extender_service.scheduling.decision import Decision
 from tests.support.clock import Clock
 from tests.support.clusters.scheduler_world import SchedulerWorld
 from tests.support.event_loop import in_event_loop
@@ -55,6 +57,32 @@ async def test_the_event_of_a_pod_that_preempts_says_where_from_1_37_on(minor: i
     [event] = [event for event in world.events if event.regarding.name == "p"]
     where = " preemption: found a potential placement for pod on node a, preempting 1 victims" if minor == 37 else ""
     assert event.note == f"0/1 nodes are available: 1 Insufficient cpu.{where}"
+
+
+class CountedTries(UncountedAttempts):
+    """Counts the attempts to make room."""
+
+    def __init__(self) -> None:
+        self.tries = 0
+
+    def tried_victims(self, decision: Decision) -> None:
+        self.tries += 1
+
+
+@pytest.mark.parametrize("minor", [34, 35, 36, 37])
+@in_event_loop
+async def test_no_room_is_made_or_kept_for_a_pod_that_is_refused_for_its_resource_claims(minor: int) -> None:
+    metrics = CountedTries()
+    world = SchedulerWorld(make_node("a"), rules=rules_of(minor), metrics=metrics)
+    pod = make_pod("p", nominated="a", requests={"cpu": "4"}, uid="p-uid")
+    spec = msgspec.structs.replace(pod.spec, priority=100, resource_claims=(PodResourceClaim("gpu"),))
+    world.create(make_pod("victim", "a", requests={"cpu": "4"}), msgspec.structs.replace(pod, spec=spec))
+    world.attempt()
+    await world.scheduler.close()
+    reason = f"pod has spec.resourceClaims, which kube-scheduler 1.{minor} judges and extender-service does not"
+    assert condition(world) == ("Unschedulable", f"0/1 nodes are available: 1 {reason}.")
+    assert (metrics.tries, world.api.named("delete")) == (0, [])
+    assert world.queue.nominator.node_of == {"p-uid": ""}
 
 
 class Preempts(PostFilter):

@@ -1,7 +1,8 @@
-"""Decisions about nodes with nominated pods: these are judged with and without them."""
+"""Decisions about nodes with nominated pods: these are judged with and without them. Refusals without a plugin."""
 
 from typing import Any
 
+import pytest
 from msgspec import structs
 
 from extender_service.cluster.sources.cluster_file import ClusterFile
@@ -9,12 +10,15 @@ from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.loading import default_config
 from extender_service.framework.handle import Handle
+from extender_service.framework.plugin_errors import NoTimeLeftError
 from extender_service.framework.registry import Registry
+from extender_service.framework.status import unresolvable
 from extender_service.kube.types.core import Affinity, LabelSelector, Pod, PodAffinity, PodAffinityTerm
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from extender_service.scheduling.asked_nodes import AllNodes
-from extender_service.scheduling.decision import Decision, decide
+from extender_service.scheduling.decision import Decision, decide, refuse
 from extender_service.scheduling.question import Question
+from tests.support.clock import Clock
 from tests.support.objects import make_node, make_pod
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -86,3 +90,15 @@ def test_a_nominated_pod_counts_on_a_node_that_only_the_call_has() -> None:
     nodes = cluster.view(None, table)
     assert feasible(cluster, make_pod("third", requests={"cpu": "2"}), nodes) == {"b"}
     assert feasible(cluster, make_pod("third", requests={"cpu": "1"}), nodes) == {"a", "b", "new"}
+
+
+def test_the_deadline_of_a_refusal_is_in_seconds_of_the_profile_s_clock() -> None:
+    cluster, clock = cluster_of(), Clock()
+    handle = Handle(cluster, ClusterFile(cluster, []), clock=clock)
+    profile = Registry(IN_TREE).profiles(default_config(ARGS_TYPES), handle)["default-scheduler"]
+    question = Question(make_pod("web"), AllNodes(cluster.view(None)), deadline=clock() + 1)
+    state = refuse(profile, question, unresolvable("not judged")).state
+    state.require_time()
+    clock.pass_seconds(2)
+    with pytest.raises(NoTimeLeftError):
+        state.require_time()
