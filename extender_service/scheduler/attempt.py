@@ -1,5 +1,6 @@
 """One attempt to find a node for a pod: the scheduling cycle (schedulePod and schedulingCycle in schedule_one.go)."""
 
+import logging
 from collections.abc import Collection, Sequence
 from functools import partial
 
@@ -11,7 +12,7 @@ from extender_service.framework.interface import PostFilterResult
 from extender_service.framework.queueing_hints import EXTENDER
 from extender_service.framework.status import Code, Status
 from extender_service.kube.parsing.quantities import QuantityError
-from extender_service.kube.types.core import Pod
+from extender_service.kube.types.core import Pod, pod_name
 from extender_service.scheduler.attempt_metrics import UNCOUNTED, AttemptMetrics
 from extender_service.scheduler.extenders.agreed_preemption import agreed_preemption
 from extender_service.scheduler.extenders.extended_search import ExtendedSearch
@@ -25,6 +26,8 @@ from extender_service.scheduling.decision import Decision
 from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.eviction import Victim, victim_in
 from extender_service.scheduling.question import Question
+
+log = logging.getLogger(__name__)
 
 
 class Preemption(msgspec.Struct, frozen=True):
@@ -112,8 +115,10 @@ class Attempts:
                 decision = self._decide(Question(pod, nodes, deadline, refuses_unsupported=True, is_nominated=True))
             except OutOfTimeError:
                 raise  # nor is there time for other nodes
-            except CycleError:
-                nominated = ""  # kube-scheduler logs it, and looks at all nodes
+            except CycleError as error:
+                extra = {"pod": pod_name(pod), "node": nominated, "error": str(error)}
+                log.warning("cannot evaluate the nominated node", extra=extra)
+                nominated = ""  # it has no status
             else:
                 if len(decision.feasible):
                     return decision

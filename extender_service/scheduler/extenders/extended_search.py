@@ -75,11 +75,11 @@ class ExtendedSearch:
             except (CycleError, ExtenderError) as error:
                 extra = {"pod": pod_name(self._pod), "node": nominated, "error": str(error)}
                 log.warning("cannot evaluate the nominated node", extra=extra)
+                if nominated in self._statuses:  # an extender gave a reason before another one failed
+                    judged = nominated
             else:
                 if decision is not None:
                     return Found(decision, nominated)
-                judged = nominated
-            if not judged and nominated in self._statuses:
                 judged = nominated
         sample_nodes = None if self._sampling is None else partial(self._sampling.narrow, judged=judged)
         decision = self._decide(self._engine.nodes.all(), sample_nodes)

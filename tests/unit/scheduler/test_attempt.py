@@ -1,5 +1,5 @@
 """What an attempt leaves of a pod's nominated node, what it says of the room that it found, and for which pods it makes
-none, by release; how long it may take."""
+none, by release; what it logs; how long it may take."""
 
 from typing import ClassVar
 
@@ -17,6 +17,7 @@ from extender_service.framework.interface import (
     PreBind,
     Reserve,
 )
+from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import Code, Status, unschedulable
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.types.core import Pod, PodResourceClaim
@@ -139,6 +140,28 @@ async def test_no_other_node_is_looked_at_if_the_nominated_one_takes_all_the_tim
     await world.scheduler.close()
     assert slow.asked == [1]
     assert condition(world) == ("SchedulerError", f'running "Slow" filter plugin: {TIME_IS_OVER}')
+
+
+@in_event_loop
+async def test_a_pod_whose_nominated_node_cannot_be_judged_goes_elsewhere_and_the_log_says_why(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def rejects() -> None:
+        if len(broken.asked) == 1:
+            raise PluginError("no answer")
+
+    broken = Stub("Broken", rejects=rejects)
+    world = SchedulerWorld(make_node("a"), make_node("b"), plugins={"filter": [(broken, 0)]})
+    world.create(make_pod("p", nominated="a"))
+    world.attempt()
+    await world.scheduler.close()
+    assert broken.asked == [1, 2]
+    assert world.api.named("bind") == ["p"]
+    [warning] = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert warning.getMessage() == "cannot evaluate the nominated node"
+    fields = vars(warning)
+    assert (fields["pod"], fields["node"]) == ("default/p", "a")
+    assert fields["error"] == 'running "Broken" filter plugin: no answer'
 
 
 def preempting(*preempts: Preempts) -> SchedulerWorld:

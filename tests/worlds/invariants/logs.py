@@ -20,7 +20,7 @@ _EXPECTED: Final = (
         r"WARNING a pod preempts no others error=pod \S+ is not as the caller has sent it ",
         "people have changed its labels, which the watch of the replica has not shown yet",
     ),
-    (r"WARNING cannot evaluate the nominated node", "an extender does not answer"),
+    (r"WARNING cannot evaluate the nominated node", "an extender does not answer, or a plugin fails"),
     (rf"(WARNING|ERROR) .*{BAD_MOOD}", "a user's plugin of the world fails"),
     (r"ERROR reach_for must return a Reach ", "so does a user's plugin of the world"),
     (r"WARNING the cache differs: ", "people ask for a comparison, and the watch is behind the list"),
