@@ -47,6 +47,7 @@ from extender_service.kube.connection.slices import SLICE_SECONDS, Slices
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.resources.api_resources import Frame, Resource, T
 from extender_service.kube.types.keys import Key, key_of
+from extender_service.kube.types.versions import version_number
 from extender_service.kube.watching.interruption import Interruption
 from extender_service.kube.watching.store import Store
 from extender_service.kube.watching.watch_state import ServerWatches, WatchState
@@ -312,8 +313,7 @@ class Reflector(Generic[T]):
         """Make sure that the server knows the version that was seen last; raises HistoryError."""
         latest = await self._client.latest_version(self.resource, silence_seconds=self._answer_seconds())
         seen = self.state.last_resource_version
-        # Versions are numbers that grow (KEP-5504), as etcd's revisions are.
-        if latest.isdecimal() and seen.isdecimal() and int(latest) < int(seen):
+        if 0 < version_number(latest) < version_number(seen):
             raise HistoryError(f"the API server is at version {latest}, before {seen}: etcd has been restored")
         self._is_in_doubt = False
 

@@ -24,6 +24,7 @@ from extender_service.kube.types.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
 )
+from extender_service.kube.types.versions import version_number
 from extender_service.plugins.volume_binding.reach import reach_volume
 from extender_service.plugins.volume_binding.verdicts import VolumeVerdicts
 
@@ -221,13 +222,8 @@ def _require_reach(cluster: Cluster, node_name: str, volume: PersistentVolume) -
 
 
 def _is_older(known: ObjectMeta, written: ObjectMeta) -> bool:
-    """Return whether the watch does not show yet what was written."""
-    return _version(known) < _version(written)
-
-
-def _version(metadata: ObjectMeta) -> int:
-    # Objects of a cluster file may have none.
-    return int(metadata.resource_version) if metadata.resource_version.isdecimal() else 0
+    """Return whether the watch does not show yet what was written. Objects of a cluster file may have no version."""
+    return version_number(known.resource_version) < version_number(written.resource_version)
 
 
 def _out_of_sync(error: OutOfSyncError, rules: Rules) -> str:

@@ -369,6 +369,14 @@ def test_too_late_is_an_error_that_names_the_claims() -> None:
         tried.bind()
 
 
+def test_a_version_that_no_etcd_counts_to_is_older_than_what_was_written() -> None:
+    claim = make_claim("c", class_name="made")
+    claim = structs.replace(claim, metadata=structs.replace(claim.metadata, resource_version="9" * 5000))
+    tried = reserved(cluster_with(MADE, claim), "c", seconds=0)
+    with pytest.raises(PluginError, match="default/c not bound within 0 s"):
+        tried.bind()
+
+
 def test_a_provisioner_gives_up_by_taking_the_node_off() -> None:
     claim = make_claim("c", class_name="made", annotations={"x": "y"})
     assert failure(cluster_with(MADE, claim), lambda api: api.show(api.newer(claim))) == (
