@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import msgspec
 
+from extender_service.framework.fit_text import counted_reasons, fit_text
 from extender_service.framework.status import Code, Status
 from extender_service.scheduling.decision import Decision
 
@@ -28,10 +29,7 @@ class FitError(msgspec.Struct, frozen=True):
     @property
     def message(self) -> str:
         """The text of the pod's condition and of its event."""
-        text = f"0/{self.nodes} nodes are available:"
-        reasons = self.pre_filter or ", ".join(sorted(f"{count} {reason}" for reason, count in self.reasons.items()))
-        if reasons:
-            text += f" {reasons}."
+        text = fit_text(self.nodes, self.pre_filter or counted_reasons(self.reasons))
         return f"{text} {self.post_filter}" if self.post_filter else text
 
 

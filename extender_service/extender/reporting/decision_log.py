@@ -8,10 +8,10 @@ that ended with an error is a warning: its pod waits through no fault of its own
 """
 
 import logging
-from collections.abc import Mapping
 
 from extender_service.extender.reporting.observation import Observation
 from extender_service.extender.wire.requested_nodes import UNKNOWN_NODE
+from extender_service.framework.fit_text import counted_reasons, fit_text
 from extender_service.observability.logs import log_fields
 from extender_service.scheduling.explanation import Grounds, NodeScore, best_scores, refusals
 
@@ -27,22 +27,13 @@ def log_decision(observation: Observation) -> None:
         log_fields(log, level, "failed" if observation.error else "decided", _fields(observation), observation.at)
 
 
-def availability(passed: int, asked: int, reasons: Mapping[str, int]) -> str:
-    """Describe how many nodes passed and why the others did not, in the words of kube-scheduler.
-
-    See FitError.Error in pkg/scheduler/framework/types.go, which covers only the case that no node passed.
-    """
-    counted = sorted(f"{count} {reason}" for reason, count in reasons.items())
-    return f"{passed}/{asked} nodes are available: {', '.join(counted)}."
-
-
 def _explanation(observation: Observation, grounds: Grounds) -> dict[str, object]:
     fields: dict[str, object] = {}
     reasons, plugins = refusals(grounds)
     if grounds.unknown:
         reasons[UNKNOWN_NODE] = reasons.get(UNKNOWN_NODE, 0) + grounds.unknown
     if reasons:
-        fields["reasons"] = availability(observation.passed, observation.asked, reasons)
+        fields["reasons"] = fit_text(observation.asked, counted_reasons(reasons), observation.passed)
     if plugins:
         fields["refused_by"] = ", ".join(f"{count} {plugin}" for plugin, count in plugins.items())
     if log.isEnabledFor(logging.DEBUG):

@@ -19,6 +19,7 @@ from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.structures.ranks import order_by, rank_in_group
 from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.cluster.view.node_view import NodeView
+from extender_service.framework.fit_text import counted_reasons, fit_text
 from extender_service.framework.interface import Candidate, FilterAgain
 from extender_service.framework.preemption.candidates import NO_CANDIDATES, Candidates
 from extender_service.framework.preemption.filtering_again import FilteringAgain
@@ -258,12 +259,11 @@ def _as_framework_says(status: Status) -> Status:
 
 
 def fit_error(failed: Iterable[tuple[Status, int]]) -> str:
-    """Describe on how many nodes preemption does not help, and why (FitError in framework/types.go)."""
+    """Describe on how many nodes preemption does not help, and why."""
     reasons: Counter[str] = Counter()
     nodes = 0
     for status, count in failed:
         nodes += count
         for reason in status.reasons:
             reasons[reason] += count
-    text = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
-    return f"0/{nodes} nodes are available:" + (f" {text}." if text else "")
+    return fit_text(nodes, counted_reasons(reasons))

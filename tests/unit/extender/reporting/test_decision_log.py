@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from extender_service.extender.modes import Mode
-from extender_service.extender.reporting.decision_log import availability, log_decision
+from extender_service.extender.reporting.decision_log import log_decision
 from extender_service.extender.reporting.observation import Observation
 from extender_service.kube.types.core import Taint
 from tests.support.clusters.extender_world import ExtenderWorld
@@ -25,19 +25,6 @@ def logged(
     plain = logging.makeLogRecord({})
     extra = {key: value for key, value in vars(record).items() if key not in vars(plain) and key != "message"}
     return record.levelno, record.getMessage(), extra
-
-
-def test_reasons_are_counted_and_sorted_as_kube_scheduler_words_them() -> None:
-    reasons = {
-        "node(s) had untolerated taint {dedicated: gpu}": 3,
-        "Insufficient memory": 1,
-        "Insufficient cpu": 10,
-        "Too many pods": 2,
-    }
-    assert availability(0, 14, reasons) == (
-        "0/14 nodes are available: 1 Insufficient memory, 10 Insufficient cpu, 2 Too many pods, "
-        "3 node(s) had untolerated taint {dedicated: gpu}."
-    )
 
 
 def test_a_decision_is_one_line_at_info(caplog: pytest.LogCaptureFixture) -> None:
