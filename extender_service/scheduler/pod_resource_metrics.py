@@ -22,7 +22,7 @@ from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.structures.interning import shared
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
 from extender_service.kube.parsing.quantities import QuantityError, parse_quantity
-from extender_service.kube.types.core import Object, PodResources, RawQuantity, ResourceList
+from extender_service.kube.types.core import Object, PodResources, RawQuantity, ResourceList, runs_as_sidecar
 from extender_service.kube.types.keys import key_of
 from extender_service.kube.types.pods import pod_uid
 from extender_service.kube.types.watched_pods import AnyPod
@@ -153,7 +153,10 @@ def _usage(encoded: bytes) -> bytes:
 def _shape(spec: _Spec, of: Callable[[PodResources], ResourceList], overhead: ResourceList) -> RequestShape:
     containers = tuple([_items(of(container.resources)) for container in spec.containers])
     init_containers = tuple(
-        [(container.restart_policy == "Always", _items(of(container.resources))) for container in spec.init_containers]
+        [
+            (runs_as_sidecar(container.restart_policy), _items(of(container.resources)))
+            for container in spec.init_containers
+        ]
     )
     pod_level = () if spec.resources is None else _items(of(spec.resources))
     whole = tuple([each for each in pod_level if counts_at_pod_level(each[0])])

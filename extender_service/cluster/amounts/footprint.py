@@ -27,7 +27,15 @@ from extender_service.cluster.amounts.requests import (
 )
 from extender_service.kube.parsing.decoder import Decoder
 from extender_service.kube.parsing.quantities import parse_quantity
-from extender_service.kube.types.core import Container, ContainerStatus, PodSpec, PodStatus, RawQuantity, ResourceList
+from extender_service.kube.types.core import (
+    Container,
+    ContainerStatus,
+    PodSpec,
+    PodStatus,
+    RawQuantity,
+    ResourceList,
+    runs_as_sidecar,
+)
 from extender_service.kube.types.watched_pods import AnyPod
 
 log = logging.getLogger(__name__)
@@ -162,7 +170,12 @@ def _with_sums(
     reports = [
         ContainerRequests(
             tuple([tuple(of(container).items()) for container in spec.containers]),
-            tuple([(_is_sidecar(container), tuple(of(container).items())) for container in spec.init_containers]),
+            tuple(
+                [
+                    (runs_as_sidecar(container.restart_policy), tuple(of(container).items()))
+                    for container in spec.init_containers
+                ]
+            ),
         )
         for of in (allocated, actual)
     ]
@@ -201,10 +214,6 @@ def _with_largest_by_container(
 
 def _by_name(status: PodStatus) -> dict[str, ContainerStatus]:
     return {each.name: each for each in (*status.init_container_statuses, *status.container_statuses)}
-
-
-def _is_sidecar(container: Container) -> bool:
-    return container.restart_policy == "Always"
 
 
 def _largest(

@@ -15,7 +15,7 @@ from extender_service.caches import cached
 from extender_service.config.rules import Rules
 from extender_service.kube.parsing.quantities import larger, milli_value, parse_quantity, whole_value
 from extender_service.kube.parsing.resource_names import is_scalar_resource
-from extender_service.kube.types.core import PodSpec, RawQuantity, ResourceList
+from extender_service.kube.types.core import PodSpec, RawQuantity, ResourceList, runs_as_sidecar
 
 CPU = "cpu"
 MEMORY = "memory"
@@ -131,7 +131,7 @@ def request_shape(spec: PodSpec, rules: RequestRules = OLDEST_REQUEST_RULES) -> 
         tuple([tuple(container.resources.requests.items()) for container in spec.containers]),
         tuple(
             [
-                (container.restart_policy == "Always", tuple(container.resources.requests.items()))
+                (runs_as_sidecar(container.restart_policy), tuple(container.resources.requests.items()))
                 for container in spec.init_containers
             ]
         )
@@ -311,5 +311,5 @@ def host_ports(spec: PodSpec) -> frozenset[HostPort]:
 
 def host_ports_with_sidecars(spec: PodSpec) -> frozenset[HostPort]:
     """Like `host_ports`, but the ports of sidecars count, too."""
-    sidecars = tuple([container for container in spec.init_containers if container.restart_policy == "Always"])
+    sidecars = tuple([container for container in spec.init_containers if runs_as_sidecar(container.restart_policy)])
     return host_ports(structs.replace(spec, containers=spec.containers + sidecars) if sidecars else spec)

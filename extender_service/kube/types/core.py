@@ -432,3 +432,8 @@ class Node(Object):
 def pod_name(pod: Pod) -> str:
     """Return namespace/name."""
     return f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+def runs_as_sidecar(restart_policy: str) -> bool:
+    """Return whether an init container with this restart policy goes on beside the pod's containers (KEP-753)."""
+    return restart_policy == "Always"
