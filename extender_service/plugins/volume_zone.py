@@ -24,7 +24,12 @@ from extender_service.framework.interface import Filter, PreFilter, Reach
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable
 from extender_service.kube.parsing.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
 from extender_service.kube.types.core import Object, Pod
-from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from extender_service.kube.types.storage import (
+    WAIT_FOR_FIRST_CONSUMER,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
 from extender_service.plugins.shared.event_objects import old_and_new, only_new
 
 CONFLICT = unresolvable("node(s) had no available volume zone")
@@ -33,7 +38,6 @@ _TOPOLOGIES = "PreFilterVolumeZone"
 _LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
 # The label's name on nodes that no longer have the beta label.
 _CURRENT = {BETA_ZONE: ZONE, BETA_REGION: REGION}
-_WAIT = "WaitForFirstConsumer"
 
 
 class Topology(msgspec.Struct, frozen=True):
@@ -87,7 +91,7 @@ class VolumeZone(PreFilter, Filter):
         node."""
         helps = True
         if event.resource == STORAGE_CLASS:
-            helps = only_new(StorageClass, None, new).volume_binding_mode == _WAIT
+            helps = only_new(StorageClass, None, new).volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
         elif event.resource == PERSISTENT_VOLUME_CLAIM:
             helps = _is_claimed(pod, only_new(PersistentVolumeClaim, old, new))
         elif event.resource == PERSISTENT_VOLUME:
@@ -127,7 +131,8 @@ class VolumeZone(PreFilter, Filter):
             return unresolvable(f'storageclass.storage.k8s.io "{class_name}" not found')
         if storage_class.volume_binding_mode is None:
             return unresolvable(f'VolumeBindingMode not set for StorageClass "{class_name}"')
-        return None if storage_class.volume_binding_mode == _WAIT else unresolvable("PersistentVolume had no name")
+        waits = storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+        return None if waits else unresolvable("PersistentVolume had no name")
 
 
 def _is_claimed(pod: Pod, claim: PersistentVolumeClaim) -> bool:

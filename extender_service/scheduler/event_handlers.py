@@ -30,6 +30,7 @@ from extender_service.kube.types.core import Node, Pod
 from extender_service.kube.types.keys import Key, key_of
 from extender_service.kube.types.pods import pod_uid
 from extender_service.kube.types.storage import (
+    WAIT_FOR_FIRST_CONSUMER,
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
@@ -60,7 +61,6 @@ _STORAGE: Final[Mapping[type[StorageObject], tuple[str, str]]] = {
     CSIStorageCapacity: (CSI_STORAGE_CAPACITY, "CSIStorageCapacity"),
     VolumeAttachment: (VOLUME_ATTACHMENT, "VolumeAttachment"),
 }
-_WAIT_FOR_FIRST_CONSUMER: Final = "WaitForFirstConsumer"
 # Stands for a pod in an event that no pod is compared with.
 _UNSEEN: Final = Pod()
 
@@ -412,4 +412,4 @@ class _Storage:
     def _may_help(self, added: StorageObject | None) -> bool:
         if self._may_any_new_class_help or not isinstance(added, StorageClass):
             return True
-        return added.volume_binding_mode == _WAIT_FOR_FIRST_CONSUMER
+        return added.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER

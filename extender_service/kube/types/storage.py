@@ -17,6 +17,8 @@ BETA_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 SELECTED_NODE_ANNOTATION = "volume.kubernetes.io/selected-node"
 BIND_COMPLETED_ANNOTATION = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER_ANNOTATION = "pv.kubernetes.io/bound-by-controller"
+# A volume binding mode: claims are bound once a pod that uses them has a node.
+WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 
 
 class CSISource(Object):

@@ -6,10 +6,9 @@ from extender_service.cluster.pods.pod_volumes import ClaimUse, PodVolumes
 from extender_service.cluster.volumes.storage_table import Storage
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.kube.parsing.selectors import Operator
-from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeClaim
+from extender_service.kube.types.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolume, PersistentVolumeClaim
 
 _HOSTNAME = "kubernetes.io/hostname"
-_WAIT = "WaitForFirstConsumer"
 _LOST = "Lost"
 
 
@@ -72,7 +71,7 @@ def _waits(claim: PersistentVolumeClaim, storage: Storage) -> bool:
         return False
     if storage_class.volume_binding_mode is None:
         raise PluginError(f'VolumeBindingMode not set for StorageClass "{claim.class_name}"')
-    return storage_class.volume_binding_mode == _WAIT
+    return storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 
 
 def eligible_nodes(bound: list[PersistentVolumeClaim], storage: Storage) -> set[str] | None:
