@@ -36,7 +36,7 @@ from extender_service.kube.types.pods import pod_uid
 from extender_service.observability.preemption_metrics import PreemptionMetrics
 from extender_service.scheduling.decision import Decision
 from extender_service.scheduling.engine import Engine
-from extender_service.scheduling.eviction import Evictions, Victim, victim_in
+from extender_service.scheduling.eviction import Evictions, Preemptor, Victim, victim_in
 from extender_service.scheduling.pod_patches import nomination_patch
 from extender_service.scheduling.pod_writes import PodWrites, cancelled
 from extender_service.scheduling.question import Question
@@ -216,15 +216,17 @@ class OwnPreemption:
         log.info("makes room for a pod", extra={"pod": pod_name(pod), "node": node_name, "victims": len(victims)})
         self._forget_placed()
         self._cluster.nominations.nominate_ahead(pod, uid, slot, node_name)
-        task = self._start(self._carry_out(pod, uid, profile, node_name, victims))
+        preemptor = Preemptor(pod, profile, node_name, result.status.plugin)
+        task = self._start(self._carry_out(preemptor, uid, victims))
         self._pending[uid] = PendingPreemption(node_name, victims, task)
 
-    async def _carry_out(self, pod: Pod, uid: str, profile: Profile, node_name: str, chosen: Sequence[Victim]) -> None:
+    async def _carry_out(self, preemptor: Preemptor, uid: str, chosen: Sequence[Victim]) -> None:
         """Nominate the pod, then evict its victims, then take back other nominations. If that fails, kube-scheduler is
         to ask again: no event might wake the pod.
 
         No other pod loses its place or its nomination before the API server has confirmed this one.
         """
+        pod, node_name = preemptor.pod, preemptor.node_name
         ended = self._metrics.preempting()
         try:
             await self._require_as_asked(pod)
@@ -236,9 +238,7 @@ class OwnPreemption:
             if victims or pod.status.nominated_node_name != node_name:
                 await self._nominate(pod, node_name)
             await self._evictions.evict(
-                profile,
-                pod,
-                node_name,
+                preemptor,
                 self._evictions.to_evict(victims),
                 lambda: [other for other in lower if self._has_no_other_nomination(other)],
             )

@@ -6,6 +6,7 @@ Statuses, their merging and their texts follow kube-scheduler (framework/runtime
 from collections.abc import Callable, Collection, Iterable
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from extender_service.cluster.state.nominated_columns import Nominated
@@ -135,6 +136,7 @@ def run_post_filter(
 
     `verdicts` are on all nodes of the cluster, none of which passes. The pod's nominated node is judged again if
     PreFilter has left it out. An answer counts although the deadline is over, but no further plugin is called then.
+    Its status names the plugin.
 
     Raises CycleError, OutOfTimeError.
     """
@@ -150,7 +152,7 @@ def run_post_filter(
         result = call_to_its_end(state, plugin, "PostFilter", plugin.post_filter, state, pod, verdicts, again)
         require_answer(plugin, "PostFilter", wrong_post_filter(result, verdicts.view))
         if result.status.code == Code.SUCCESS:
-            return result
+            return structs.replace(result, status=result.status.given_by(plugin.name))
         if result.status.code != Code.UNSCHEDULABLE:
             is_final = result.status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE
             clears = is_final and result.clears_nomination

@@ -33,10 +33,12 @@ log = logging.getLogger(__name__)
 class Preemption(msgspec.Struct, frozen=True):
     """Victims to evict for a pod: `failure` is what its attempt ends with once they are deleted.
 
-    `fit_error` is what the attempt ends with if a deletion fails, with the reason of that added.
+    `plugin` is the PostFilter plugin that chose the node. `fit_error` is what the attempt ends with if a deletion
+    fails, with the reason of that added.
     """
 
     node_name: str
+    plugin: str
     victims: Sequence[Victim]
     failure: Failure
     fit_error: FitError
@@ -146,7 +148,7 @@ class Attempts:
             result = PostFilterResult(Status(Code.ERROR, (f"preemption: {error}",)))
         finally:
             self._metrics.tried_victims(decision)
-        fit_error = self._fit_error(decision, also_blamed)
+        fit_error, plugin = self._fit_error(decision, also_blamed), result.status.plugin
         if result.status.code == Code.SUCCESS and self._extenders.may_preempt(pod):
             candidates = list(result.candidates)
             if candidates:
@@ -155,7 +157,7 @@ class Attempts:
                     result = await agreed_preemption(self._extenders, engine.cluster, pod, candidates, randrange)
         fit_error = msgspec.structs.replace(fit_error, post_filter=result.status.message)
         if result.status.code == Code.SUCCESS and result.victims:
-            return self._preemption(fit_error, result)
+            return self._preemption(fit_error, plugin, result)
         if result.status.code == Code.SUCCESS:
             return Failure.unfit(fit_error, nomination=result.node_name)
         return Failure.unfit(fit_error, nomination="" if result.clears_nomination else None)
@@ -165,7 +167,7 @@ class Attempts:
         counts_left_out = cluster.rules.left_out_nodes_counted
         return fit_error_of(decision, cluster.node_count, also_blamed, counts_left_out=counts_left_out)
 
-    def _preemption(self, error: FitError, result: PostFilterResult) -> Preemption:
+    def _preemption(self, error: FitError, plugin: str, result: PostFilterResult) -> Preemption:
         victims = [victim_in(self._engine.cluster, slot) for slot in result.victims]
         failure = Failure.unfit(error, nomination=result.node_name)
-        return Preemption(result.node_name, victims, failure, error)
+        return Preemption(result.node_name, plugin, victims, failure, error)

@@ -28,7 +28,7 @@ from extender_service.scheduler.failure_handler import FailureHandler
 from extender_service.scheduler.failure_reports import FailureReports
 from extender_service.scheduler.pod_lister import PodLister
 from extender_service.scheduling.engine import Engine
-from extender_service.scheduling.eviction import Evictions, Victim
+from extender_service.scheduling.eviction import Evictions, Preemptor, Victim
 from extender_service.scheduling.pod_writes import PodWrites
 from extender_service.seams import WallClock
 
@@ -98,12 +98,13 @@ class Preempting:
     ) -> None:
         """Delete the victims. Until that is answered, the pod is in flight and held, so that it preempts no more."""
         node_name, failure = preemption.node_name, preemption.failure
+        preemptor = Preemptor(pod, profile, node_name, preemption.plugin)
         victims = self._evictions.to_evict(preemption.victims)
         counts_first = self._rules.victims_counted_first
         if counts_first:
             self._metrics.preempted(len(preemption.victims))
         try:
-            await self._evictions.evict(profile, pod, node_name, victims, lambda: self._lower_nominated(pod, node_name))
+            await self._evictions.evict(preemptor, victims, lambda: self._lower_nominated(pod, node_name))
         except Exception as error:
             log.exception("preemption failed", extra={"pod": pod_name(pod), "node": node_name})
             self._queue.nominator.remove(pod)
@@ -129,16 +130,18 @@ class Preempting:
             self._metrics.preempted(len(preemption.victims))
         if victims:
             running = self._evictions.begin(pod)
-            self._start(self._evict_in_background(running, pod, profile, preemption.node_name, victims))
+            preemptor = Preemptor(pod, profile, preemption.node_name, preemption.plugin)
+            self._start(self._evict_in_background(running, preemptor, victims))
         self._failures.handle(info, pod, preemption.failure)
 
     async def _evict_in_background(
-        self, running: RunningPreemption, pod: Pod, profile: Profile, node_name: str, victims: Sequence[Victim]
+        self, running: RunningPreemption, preemptor: Preemptor, victims: Sequence[Victim]
     ) -> None:
         """Evict the victims for a pod. If that fails, the pod is tried again at once: no event might wake it."""
+        pod, node_name = preemptor.pod, preemptor.node_name
         lower, ended = self._lower_nominated(pod, node_name), self._metrics.preempting()
         try:
-            is_due = await self._evictions.evict_in_background(running, profile, pod, node_name, victims, lower)
+            is_due = await self._evictions.evict_in_background(running, preemptor, victims, lower)
         except Exception:
             log.exception("preemption failed", extra={"pod": pod_name(pod), "node": node_name})
             ended("error")

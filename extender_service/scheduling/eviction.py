@@ -5,7 +5,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -26,8 +26,6 @@ from extender_service.seams import WallClock
 # client's rate limit.
 MOST_VICTIMS_AT_ONCE: Final = 50
 
-_PLUGIN: Final = "DefaultPreemption"
-
 
 class Victim(msgspec.Struct, frozen=True):
     """A pod that is to go. `terminating` is whether it is being deleted, `preempted` whether by a scheduler."""
@@ -43,6 +41,15 @@ def victim_in(cluster: Cluster, slot: int) -> Victim:
     """Return the pod in a slot of the pod table as a victim."""
     pod, pods = cluster.pods[slot], cluster.pods
     return Victim(pod.namespace, pod.name, pod.uid, bool(pods.terminating[slot]), bool(pods.preempted[slot]))
+
+
+class Preemptor(NamedTuple):
+    """A pod for which victims are evicted, the node where that makes room, and the PostFilter plugin that chose it."""
+
+    pod: Pod
+    profile: Profile
+    node_name: str
+    plugin: str
 
 
 class Evictions:
@@ -80,31 +87,24 @@ class Evictions:
         return [victim for victim in victims if not victim.terminating]
 
     async def evict(
-        self,
-        profile: Profile,
-        preemptor: Pod,
-        node_name: str,
-        victims: Sequence[Victim],
-        nominated: Callable[[], Iterable[Pod]],
+        self, preemptor: Preemptor, victims: Sequence[Victim], nominated: Callable[[], Iterable[Pod]]
     ) -> None:
         """Evict the victims, all at once; then take back the nominations for this node of the pods that `nominated`
         returns by then: evictions may take long, and a pod may have been nominated for another node meanwhile.
 
         Raises KubeError if a victim could not be deleted; others may be.
         """
-        await _all(self._evict_victim(profile, preemptor, node_name, victim) for victim in victims)
+        await _all(self._evict_victim(preemptor, victim) for victim in victims)
         self._take_back(nominated())
 
-    def begin(self, preemptor: Pod) -> RunningPreemption:
+    def begin(self, pod: Pod) -> RunningPreemption:
         """Keep a pod out of the queue until `evict_in_background` has ended."""
-        return self._preemptions.begin(pod_uid(preemptor))
+        return self._preemptions.begin(pod_uid(pod))
 
     async def evict_in_background(
         self,
         running: RunningPreemption,
-        profile: Profile,
-        preemptor: Pod,
-        node_name: str,
+        preemptor: Preemptor,
         victims: Sequence[Victim],
         nominated: Iterable[Pod],
     ) -> bool:
@@ -113,26 +113,26 @@ class Evictions:
         There is at least one victim. Returns whether the preemptor is to be tried at once, since no event will wake it.
         Raises KubeError if anything failed; the last victim is evicted only if all others were.
         """
-        uid = pod_uid(preemptor)
+        uid = pod_uid(preemptor.pod)
         *others, last = victims
         taken_back = self._take_back(nominated)
         try:
             if taken_back:
                 await asyncio.wait(taken_back)
-            await _all(self._evict_victim(profile, preemptor, node_name, victim) for victim in others)
+            await _all(self._evict_victim(preemptor, victim) for victim in others)
             # Its deletion came while PreEnqueue kept the preemptor out: kube-scheduler would leave it there.
             is_event_over = self._engine.cluster.pod(last.uid) is None
             if self._rules.preemptors_wait_for_last_victim:
                 running.last_victim = (last.namespace, last.name)
             else:
                 self._preemptions.end(uid, running)
-            is_sent_back = await self._evict_victim(profile, preemptor, node_name, last)
+            is_sent_back = await self._evict_victim(preemptor, last)
         finally:
             self._preemptions.end(uid, running)
         for write in taken_back:
             write.result()
         if is_sent_back and self._rules.retries_preemptor_of_requeued_victim:
-            await self._end_of_binding(profile, last)
+            await self._end_of_binding(preemptor.profile, last)
             return True
         return is_event_over
 
@@ -157,47 +157,48 @@ class Evictions:
                 taken_back.append(self._writes.patch_status(pod, nomination_patch(pod, "")))
         return taken_back
 
-    async def _evict_victim(self, profile: Profile, preemptor: Pod, node_name: str, victim: Victim) -> bool:
+    async def _evict_victim(self, preemptor: Preemptor, victim: Victim) -> bool:
         """Evict a victim; returns whether it was sent back to the queue."""
         is_sent_back = is_rejected = False
         if self._rules.victims_sent_back:
-            is_sent_back = self._send_back(profile, victim)
+            is_sent_back = self._send_back(preemptor, victim)
         else:
-            is_rejected = self._reject(profile, victim)
+            is_rejected = self._reject(preemptor, victim)
         is_deletion = not is_sent_back and not is_rejected
-        if is_deletion and not await self._delete(preemptor, victim):
+        scheduler_name = preemptor.pod.spec.scheduler_name
+        if is_deletion and not await self._delete(scheduler_name, victim):
             return False
         reference = ObjectReference("v1", "Pod", victim.namespace, victim.name, victim.uid)
         self._record(
             pod_events.preempted(
                 reference,
-                pod_events.pod_reference(preemptor),
-                node_name,
+                pod_events.pod_reference(preemptor.pod),
+                preemptor.node_name,
                 is_deletion=is_deletion,
                 is_sent_back=is_sent_back,
-                controller=preemptor.spec.scheduler_name,
+                controller=scheduler_name,
             )
         )
         return is_sent_back
 
-    def _send_back(self, profile: Profile, victim: Victim) -> bool:
+    def _send_back(self, preemptor: Preemptor, victim: Victim) -> bool:
         """End a binding that waits in Permit or PreBind, so that the pod is tried again; returns whether it waited."""
-        waiting = profile.waiting_pods.get(victim.uid)
+        waiting = preemptor.profile.waiting_pods.get(victim.uid)
         if waiting is not None:
-            return waiting.preempt(_PLUGIN, "preempted")
-        return self._engine.preempt_in_pre_bind(victim.uid, f"preempted by {_PLUGIN}")
+            return waiting.preempt(preemptor.plugin, "preempted")
+        return self._engine.preempt_in_pre_bind(victim.uid, f"preempted by {preemptor.plugin}")
 
-    def _reject(self, profile: Profile, victim: Victim) -> bool:
+    def _reject(self, preemptor: Preemptor, victim: Victim) -> bool:
         """Reject a pod that waits in Permit; returns whether it was listed as waiting."""
-        waiting = profile.waiting_pods.get(victim.uid)
+        waiting = preemptor.profile.waiting_pods.get(victim.uid)
         if waiting is not None:
-            waiting.reject(_PLUGIN, "preempted")
+            waiting.reject(preemptor.plugin, "preempted")
         return waiting is not None
 
-    async def _delete(self, preemptor: Pod, victim: Victim) -> bool:
+    async def _delete(self, scheduler_name: str, victim: Victim) -> bool:
         """Delete a victim, and return whether it was there."""
         now = None if victim.preempted else self._wall_clock()
-        patch = victim_patch(victim.uid, preemptor.spec.scheduler_name, now)
+        patch = victim_patch(victim.uid, scheduler_name, now)
         async with self._turns.turn(victim.namespace) as turn:
             return await self._writes.delete(victim.namespace, victim.name, victim.uid, patch, turn.begin)
 

@@ -578,6 +578,26 @@ class Remembers(PostFilter):
         return PostFilterResult(NO)
 
 
+class Nominates(PostFilter):
+    """Finds room on node a."""
+
+    name = "Nominates"
+
+    def post_filter(
+        self, state: CycleState, pod: Pod, verdicts: Verdicts, filter_again: FilterAgain
+    ) -> PostFilterResult:
+        return PostFilterResult(Status(Code.SUCCESS, ("room",)), "a")
+
+
+def test_the_status_of_room_names_the_plugin_that_found_it() -> None:
+    cluster = stub_cluster("a")
+    plugins = [(plugin(None, make_handle(cluster)), 1) for plugin in (Remembers, Nominates)]
+    profile, view = Profile("default-scheduler", {"postFilter": plugins}), cluster.view(None)
+    verdicts = Verdicts(view, np.zeros(1, np.bool_))
+    found = run_post_filter(profile, CycleState(POD), POD, verdicts)
+    assert found == PostFilterResult(Status(Code.SUCCESS, ("room",), "Nominates"), "a")
+
+
 ELSEWHERE = unresolvable("node(s) didn't satisfy plugin(s) [Names]")
 
 

@@ -14,9 +14,10 @@ from extender_service.framework.interface import Permit, PreBind
 from extender_service.framework.status import Code, Status
 from extender_service.kube.api_errors import ApiError, ApiStatus
 from extender_service.kube.types.core import Pod, ResourceList
+from extender_service.plugins.default_preemption import DefaultPreemption, DefaultPreemptionArgs
 from extender_service.scheduler.failure_reports import MOST_REPORTS_AT_ONCE
 from extender_service.scheduling import write_turns
-from extender_service.scheduling.eviction import MOST_VICTIMS_AT_ONCE, Evictions, Victim
+from extender_service.scheduling.eviction import MOST_VICTIMS_AT_ONCE, Evictions, Preemptor, Victim
 from extender_service.scheduling.pod_writes import PodWrites
 from tests.support.clusters.scheduler_world import SchedulerWorld, important, turns, whole
 from tests.support.event_loop import in_event_loop
@@ -45,15 +46,19 @@ class Api:
         self.written.append(("delete", name))
 
 
+def preemptor_in(world: SchedulerWorld) -> Preemptor:
+    pod = whole(make_pod("important"))
+    return Preemptor(pod, world.engine.profiles.of(pod), "a", DefaultPreemption.name)
+
+
 @in_event_loop
 async def test_of_thousands_of_victims_few_are_written_about_at_once() -> None:
     api, world = Api(), SchedulerWorld()
     writes = PodWrites(api, asyncio.sleep)
     evictions = Evictions(world.engine, world.handle.preemptions, writes, world.events.append, lambda: 0.0)
-    preemptor = whole(make_pod("important"))
-    profile = world.engine.profiles.of(preemptor)
+    preemptor = preemptor_in(world)
     victims = [Victim("default", f"p{number}", f"uid-{number}") for number in range(1000)]
-    storm = asyncio.gather(*(evictions.evict(profile, preemptor, "a", [victim], list) for victim in victims))
+    storm = asyncio.gather(*(evictions.evict(preemptor, [victim], list) for victim in victims))
     await turns()
     assert api.under_way == MOST_VICTIMS_AT_ONCE
     api.gate.set()
@@ -70,13 +75,12 @@ async def test_victims_whose_deletion_hangs_hold_up_no_preemption_elsewhere(monk
     api.open = {"default"}
     writes = PodWrites(api, asyncio.sleep)
     evictions = Evictions(world.engine, world.handle.preemptions, writes, world.events.append, lambda: 0.0)
-    preemptor = whole(make_pod("important"))
-    profile = world.engine.profiles.of(preemptor)
+    preemptor = preemptor_in(world)
     broken = [Victim("broken", f"b{number}", f"uid-{number}") for number in range(1000)]
-    storm = [asyncio.create_task(evictions.evict(profile, preemptor, "a", [victim], list)) for victim in broken]
+    storm = [asyncio.create_task(evictions.evict(preemptor, [victim], list)) for victim in broken]
     await turns()
     async with asyncio.timeout(5):
-        await evictions.evict(profile, preemptor, "b", [Victim("default", "v", "uid-v")], list)
+        await evictions.evict(preemptor._replace(node_name="b"), [Victim("default", "v", "uid-v")], list)
     assert api.written == [("patch", "v"), ("delete", "v")]
     assert api.under_way < MOST_VICTIMS_AT_ONCE + write_turns.MOST_HANGING_IN_NAMESPACE
     for task in storm:
@@ -84,7 +88,7 @@ async def test_victims_whose_deletion_hangs_hold_up_no_preemption_elsewhere(monk
     await asyncio.wait(storm)
     api.gate.set()
     async with asyncio.timeout(5):
-        await asyncio.gather(*(evictions.evict(profile, preemptor, "a", [victim], list) for victim in broken))
+        await asyncio.gather(*(evictions.evict(preemptor, [victim], list) for victim in broken))
     assert len(api.written) == 2 * 1001
 
 
@@ -298,12 +302,21 @@ class Slow(Permit, PreBind):
         return None
 
 
-async def waiting_victim(minor: int, slow: Slow, turns_after: int = 20) -> tuple[SchedulerWorld, Pod]:
+class Own(DefaultPreemption):
+    """Preempts under a name of its own."""
+
+    name: ClassVar[str] = "Own"
+
+
+async def waiting_victim(
+    minor: int, slow: Slow, turns_after: int = 20, preempts: type[DefaultPreemption] = DefaultPreemption
+) -> tuple[SchedulerWorld, Pod]:
     """A world in which the important pod p preempts one whose binding waits."""
     world = SchedulerWorld(make_node("a"), rules=rules_of(minor))
     victim = make_pod("victim", requests=CPU)
     profile = world.engine.profiles.of(whole(victim))
     profile.permit, profile.pre_bind = (slow,), (slow,)
+    profile.post_filter = (preempts(DefaultPreemptionArgs(), world.handle),)
     world.create(victim)
     assert world.attempt() == "victim"
     await turns()
@@ -353,6 +366,22 @@ async def test_a_victim_in_pre_bind_goes_back_to_the_queue_from_1_36_on(ignores_
     assert notes["Preempted"].endswith(IN_MEMORY)
     [entry] = [entry for entry in world.queue.entries() if entry.info.key == "default/victim"]
     assert entry.queue == "backoff"
+    await world.scheduler.close()
+
+
+@in_event_loop
+async def test_a_victim_that_waits_in_permit_is_rejected_under_the_name_of_the_plugin_that_chose_its_node() -> None:
+    world, _ = await waiting_victim(35, Slow("Permit"), preempts=Own)
+    [entry] = [entry for entry in world.queue.entries() if entry.info.key == "default/victim"]
+    assert entry.info.unschedulable_plugins == {"Own"}
+    await world.scheduler.close()
+
+
+@in_event_loop
+async def test_a_victim_in_pre_bind_fails_with_the_name_of_the_plugin_that_chose_its_node() -> None:
+    world, _ = await waiting_victim(36, Slow("PreBind"), preempts=Own)
+    [failure] = [event for event in world.events if event.reason == "FailedScheduling" and event.regarding.name != "p"]
+    assert failure.note == 'running PreBind plugin "Slow": preempted by Own'
     await world.scheduler.close()
 
 

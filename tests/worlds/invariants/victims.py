@@ -14,7 +14,7 @@ from extender_service.kube.types.pods import pod_uid
 from extender_service.scheduler.attempt import Attempts, Preemption
 from extender_service.scheduler.failure import Failure
 from extender_service.scheduling.decision import Decision
-from extender_service.scheduling.eviction import Evictions, Victim, victim_in
+from extender_service.scheduling.eviction import Evictions, Preemptor, Victim, victim_in
 from tests.worlds.api_server.etcd import Change
 from tests.worlds.api_server.kinds import PODS, Kind
 from tests.worlds.invariants.insides import SchedulerInsides, scheduler_insides, service_insides
@@ -116,9 +116,9 @@ class VictimsChosen:
     def _follow_evictions(self, who: str, evictions: Evictions) -> None:
         evict = evictions._evict_victim
 
-        async def evict_and_note(profile: Profile, preemptor: Pod, node_name: str, victim: Victim) -> bool:
-            self._note_eviction(who, preemptor, node_name, victim)
-            return await evict(profile, preemptor, node_name, victim)
+        async def evict_and_note(preemptor: Preemptor, victim: Victim) -> bool:
+            self._note_eviction(who, preemptor.pod, preemptor.node_name, victim)
+            return await evict(preemptor, victim)
 
         evictions._evict_victim = evict_and_note  # type: ignore[method-assign]
 
