@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from extender_service.cluster.owners.owners import MOST_ANSWERS, MOST_SELECTIONS
-from extender_service.cluster.pods.running_terms import MOST_SUMS
+from extender_service.cluster.pods.running_terms import MOST_ABOUT, MOST_SUMS
 from extender_service.cluster.state.cluster import Cluster
 
 
@@ -49,6 +49,8 @@ def table_sizes(cluster: Cluster) -> Iterator[TableSize]:
     yield TableSize("affinity_terms", len(pods.affinity))
     yield TableSize("anti_affinity_sums", pods.anti_affinity.sum_count, MOST_SUMS)
     yield TableSize("affinity_sums", pods.affinity.sum_count, MOST_SUMS)
+    yield TableSize("anti_affinity_matches", pods.anti_affinity.about_count, MOST_ABOUT)
+    yield TableSize("affinity_matches", pods.affinity.about_count, MOST_ABOUT)
     yield TableSize("known_pods", cluster.pod_count)
     yield TableSize("placements", len(cluster.placements))
     yield TableSize("nominations", len(cluster.nominations))

@@ -24,7 +24,7 @@ MOST_SUMS = 128
 _MOST_BYTES_A_ROW = 2 << 10
 _MOST_BYTES_BESIDES = 4 << 20
 # Of the cached matching terms per label set. A label set may take half a megabyte.
-_MOST_ABOUT = 64
+MOST_ABOUT = 64
 _MOST_ABOUT_BYTES = 1 << 20
 
 
@@ -167,7 +167,7 @@ class RunningTerms:
         self._index: SelectorIndex[TermKey] = SelectorIndex()
         # Matching terms per label set; the version is the namespace's labels. Cleared when a term's first pod is added
         # or its last pod removed: the counts of a term without pods must not be kept.
-        self._about = _Matching("terms by label set", most_entries=_MOST_ABOUT, most_bytes=_MOST_ABOUT_BYTES)
+        self._about = _Matching("terms by label set", most_entries=MOST_ABOUT, most_bytes=_MOST_ABOUT_BYTES)
 
     def __len__(self) -> int:
         return len(self._counts)

@@ -91,6 +91,7 @@ def test_every_table_is_told_by_its_name_which_is_a_label_of_a_metric() -> None:
     none = {"images", "node_label_keys", "node_label_values", "kept_by_facts", "kept_by_room", "pod_label_keys"}
     none |= {"pod_counts", "anti_affinity_terms", "affinity_terms", "nominations", "namespace_selections"}
     none |= {"workload_answers", "remembered", "anti_affinity_sums", "affinity_sums"}
+    none |= {"anti_affinity_matches", "affinity_matches"}
     none |= {f"storage_{name}" for name in ("objects", "assumed", "capacity_classes", "capacities")}
     none |= {f"storage_free_{name}" for name in ("volumes", "classes", "reaches", "claims")}
     none |= {f"volumes_{name}" for name in ("holders", "attachments", "dependencies", "limits", "shared", "disks")}
@@ -113,6 +114,8 @@ def test_the_limits_of_tables_are_told_with_them() -> None:
         "remembered": 320,
         "anti_affinity_sums": 128,
         "affinity_sums": 128,
+        "anti_affinity_matches": 64,
+        "affinity_matches": 64,
         "pod_label_keys": 256,
         "pod_counts": 512,
         "namespace_selections": 256,
