@@ -19,6 +19,7 @@ class WaitingPod:
         loop = asyncio.get_running_loop()
         self.pod = pod
         self.node_name = node_name
+        self._began_at = loop.time()
         # Set once the pod is listed no longer: its binding goes on, or has been undone.
         self.ended = asyncio.Event()
         self._outcome: asyncio.Future[Status | None] = loop.create_future()
@@ -46,13 +47,17 @@ class WaitingPod:
     @property
     def times_out_at(self) -> float:
         """When the first of its waits ends, in seconds of the event loop's time."""
-        return min(timer.when() for timer in self._timers.values())
+        return self._began_at + self._wait_seconds[self._first_to_end]
 
     def time_out(self) -> None:
         """Reject the binding now, as if the first of its waits had ended."""
-        timer = min(self._timers.values(), key=asyncio.TimerHandle.when)
-        plugin = next(plugin for plugin, other in self._timers.items() if other is timer)
+        plugin = self._first_to_end
         self._time_out(plugin, self._wait_seconds[plugin])
+
+    @property
+    def _first_to_end(self) -> str:
+        # The timers are not asked: uvloop's have no `when` for a wait of less than a millisecond.
+        return min(self._timers, key=self._wait_seconds.__getitem__)
 
     def allow(self, plugin: str) -> None:
         """Record that a plugin allows the binding; the pod stops waiting once all have."""

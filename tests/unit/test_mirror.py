@@ -37,7 +37,6 @@ WITHOUT = {
     "framework/preemption/filtering_again.py": "framework/test_runtime.py and preemption/test_dry_run.py",
     "framework/profile.py": "framework/test_runtime.py and test_registry.py",
     "framework/scores.py": "framework/test_runtime.py and scheduling/reuse/test_runs.py",
-    "framework/waiting_pods.py": "scheduling/test_binding_cycle.py and examples/plugins/test_gang.py",
     "kube/credentials/errors.py": TYPES,
     "kube/resources/nodes_with_json.py": "kube/resources/test_pods_by_need.py",
     "kube/parsing/go_names.py": "extender/wire/test_decoding.py and scheduler/extenders/test_agreed_preemption.py",

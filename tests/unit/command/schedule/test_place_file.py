@@ -35,10 +35,25 @@ kind: Pod
 metadata: {name: big}
 spec: {containers: [{name: c, resources: {requests: {cpu: "100"}}}]}
 """
+A_AND_B = "".join(
+    f"apiVersion: v1\nkind: Node\nmetadata: {{name: {name}}}\nstatus: {{allocatable: {{cpu: 200, pods: 9}}}}\n---\n"
+    for name in ("a", "b")
+)
 
 
 def run(*arguments: object) -> int:
     return main(["schedule", *map(str, arguments)])
+
+
+def enabling(folder: Path, plugin: str) -> Path:
+    """A configuration that enables a plugin besides the default ones."""
+    config = folder / "config.yaml"
+    plugins = f"{{multiPoint: {{enabled: [{{name: {plugin}}}]}}}}"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        f"profiles: [{{schedulerName: default-scheduler, plugins: {plugins}}}]\n"
+    )
+    return config
 
 
 def test_it_prints_where_each_pod_goes_and_why_none_fits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -87,20 +102,25 @@ def test_json_has_a_record_for_each_pod(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_a_configuration_and_a_plugin_decide(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = tmp_path / "config.yaml"
-    config.write_text(
-        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-        "profiles: [{schedulerName: default-scheduler, plugins: {multiPoint: {enabled: [{name: NotOnA}]}}}]\n"
-    )
+    config = enabling(tmp_path, "NotOnA")
     cluster = tmp_path / "cluster.yaml"
-    nodes = "".join(
-        f"apiVersion: v1\nkind: Node\nmetadata: {{name: {name}}}\nstatus: {{allocatable: {{cpu: 200, pods: 9}}}}\n---\n"
-        for name in ("a", "b")
-    )
-    cluster.write_text(nodes + BIG)
+    cluster.write_text(A_AND_B + BIG)
     plugin = "tests.unit.simulation.test_simulation:NotOnA"
     assert run("--cluster-file", cluster, "--config", config, "--plugin", plugin) == 0
     assert "default/big  b" in capsys.readouterr().out
+
+
+def test_a_pod_that_waits_in_permit_for_others_is_rejected_by_its_timeout(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = enabling(tmp_path, "Pairs")
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text(A_AND_B + BIG)
+    plugin = "tests.unit.simulation.test_simulation:Pairs"
+    assert run("--cluster-file", cluster, "--config", config, "--plugin", plugin) == 0
+    printed = capsys.readouterr().out
+    assert "rejected due to timeout after waiting 1m0s at plugin Pairs" in printed
+    assert "0 of 1 pending pods placed, 1 Unschedulable." in printed
 
 
 def test_what_cannot_be_read_is_an_error_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -229,11 +249,7 @@ class Curious(Filter):
 
 @pytest.mark.parametrize("is_on", [False, True])
 def test_feature_gates_count(tmp_path: Path, capsys: pytest.CaptureFixture[str], is_on: bool) -> None:
-    config = tmp_path / "config.yaml"
-    config.write_text(
-        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-        "profiles: [{plugins: {multiPoint: {enabled: [{name: Curious}]}}}]\n"
-    )
+    config = enabling(tmp_path, "Curious")
     Curious.asked.clear()
     gates = f"SchedulerQueueingHints={str(is_on).lower()},CrossNamespaceVolumeDataSource=true"
     plugin = f"{__name__}:Curious"
