@@ -13,6 +13,7 @@ EffectivePlugins = dict[str, tuple[PluginRef, ...]]
 PointsOf = Mapping[str, Collection[str]]
 
 _MULTI_POINT = "multiPoint"
+_LOAD_IT = "load it by --plugin MODULE:CLASS, or install its package"
 # Extension points of groups of pods, which later releases have and this program does not run.
 _POINTS_OF_GROUPS = frozenset({"placementGenerate", "placementScore", "podGroupPostFilter"})
 _OF_GROUPS = "not supported: this program does not schedule groups of pods, remove the plugin"
@@ -50,7 +51,11 @@ def effective_plugins(profile: KubeSchedulerProfile, points_of: PointsOf, path: 
     sets = profile.plugins.sets()
     multi_point = sets.pop(_MULTI_POINT).enabled
     problems = [
-        *_check_known(multi_point, points_of, f"{path}.{_MULTI_POINT}"),
+        *(
+            Problem(_of_multi_point(plugin, path), _unknown(plugin.name, points_of))
+            for plugin in multi_point
+            if plugin.name not in points_of
+        ),
         *(problem for point, plugins in sets.items() for problem in _check(point, plugins, points_of, path)),
         *_check_twice(sets, multi_point, points_of, path),
     ]
@@ -100,23 +105,26 @@ def _weights(plugins: tuple[PluginRef, ...], points_of: PointsOf) -> dict[str, i
     return weights
 
 
-def _check_known(plugins: tuple[PluginRef, ...], points_of: PointsOf, path: str) -> Iterator[Problem]:
-    for index, plugin in enumerate(plugins):
-        if plugin.name not in points_of:
-            yield Problem(f"{path}.enabled[{index}]", _unknown(plugin.name, points_of))
+def _of_multi_point(plugin: PluginRef, path: str) -> str:
+    """Return the place of a plugin in multiPoint, by its name: with the defaults before it, it has another index than
+    in the file."""
+    return f"{path}.{_MULTI_POINT}.enabled[{plugin.name}]"
 
 
 def _unknown(name: str, points_of: PointsOf) -> str:
-    """Return the message for a plugin that is not supported or does not exist, with the closest name that does."""
+    """Return the message for a plugin that is not supported or does not exist: the closest name that does, and what to
+    do for a plugin of one's own."""
     if name in _UNSUPPORTED:
         return _UNSUPPORTED[name]
     close = difflib.get_close_matches(name, points_of, n=1)
-    return f'plugin "{name}" does not exist' + (f": did you mean {close[0]}?" if close else "")
+    return f'plugin "{name}" does not exist: ' + (f"did you mean {close[0]}? If not, {_LOAD_IT}" if close else _LOAD_IT)
 
 
 def _check(point: str, plugins: PluginSet, points_of: PointsOf, path: str) -> Iterator[Problem]:
     """Yield what is wrong with the plugins that an extension point names itself."""
-    yield from _check_known(plugins.enabled, points_of, f"{path}.{point}")
+    for index, plugin in enumerate(plugins.enabled):
+        if plugin.name not in points_of:
+            yield Problem(f"{path}.{point}.enabled[{index}]", _unknown(plugin.name, points_of))
     seen: set[str] = set()
     for index, plugin in enumerate(plugins.enabled):
         here = f"{path}.{point}.enabled[{index}]"
@@ -134,14 +142,14 @@ def _check_twice(
 ) -> Iterator[Problem]:
     """Check that a plugin is twice in multiPoint only if each of its extension points names or disables it."""
     seen: set[str] = set()
-    for index, plugin in enumerate(multi_point):
+    for plugin in multi_point:
         if plugin.name in seen:
             for point, plugins in sets.items():
                 named = {each.name for each in (*plugins.enabled, *plugins.disabled)}
                 everything_is_off = any(each.name == ALL for each in plugins.disabled)
                 if point in points_of.get(plugin.name, ()) and plugin.name not in named and not everything_is_off:
                     message = f'plugin "{plugin.name}" already registered as "{_interface(point)}"'
-                    yield Problem(f"{path}.{_MULTI_POINT}.enabled[{index}]", message)
+                    yield Problem(_of_multi_point(plugin, path), message)
                     break
         seen.add(plugin.name)
 

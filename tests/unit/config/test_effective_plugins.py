@@ -41,7 +41,7 @@ def test_dynamic_resources_is_refused_before_1_34_with_the_reason(is_on: bool) -
     with pytest.raises(ConfigError) as caught:
         effective_profiles(parse_config(text, ARGS_TYPES, rules), points_in(rules))
     [problem] = caught.value.problems
-    assert problem.path == "profiles[0].plugins.multiPoint.enabled[18]"
+    assert problem.path == "profiles[0].plugins.multiPoint.enabled[DynamicResources]"
     assert problem.message == "not supported before 1.34, with any feature gates: remove the plugin"
 
 
@@ -123,12 +123,21 @@ def test_no_plugin_can_be_enabled_for_groups_of_pods(minor: int, point: str, nam
     ]
 
 
-def test_an_unknown_plugin_is_refused_with_the_likely_right_one() -> None:
+LOAD_IT = "load it by --plugin MODULE:CLASS, or install its package"
+
+
+def test_an_unknown_plugin_is_refused_with_the_likely_right_one_and_how_to_load_one() -> None:
     problems = refused("profiles: [{plugins: {filter: {enabled: [{name: NodeResourceFit}, {name: Xyzzy}]}}}]\n")
     assert [problem.message for problem in problems] == [
-        'plugin "NodeResourceFit" does not exist: did you mean NodeResourcesFit?',
-        'plugin "Xyzzy" does not exist',
+        f'plugin "NodeResourceFit" does not exist: did you mean NodeResourcesFit? If not, {LOAD_IT}',
+        f'plugin "Xyzzy" does not exist: {LOAD_IT}',
     ]
+
+
+def test_an_unknown_plugin_in_multi_point_has_a_place_that_the_file_has() -> None:
+    """The defaults, which multiPoint has besides, are not in the file."""
+    [problem] = refused("profiles: [{plugins: {multiPoint: {enabled: [{name: Mine}, {name: Xyzzy}]}}}]\n")
+    assert str(problem) == f'profiles[0].plugins.multiPoint.enabled[Xyzzy]: plugin "Xyzzy" does not exist: {LOAD_IT}'
 
 
 def test_a_weight_below_0_is_refused_with_its_plugin() -> None:
