@@ -43,7 +43,8 @@ def setup_of_some_release(
 class Setup:
     """A configuration and the plugins that it can name: `plugins`, and those in tree.
 
-    The constructor raises StartError if either is invalid.
+    Without a configuration, the default profile runs, and the plugins that are named besides. The constructor raises
+    StartError if either is invalid.
     """
 
     def __init__(
@@ -65,11 +66,12 @@ class Setup:
         except PluginLoadError as error:
             raise StartError(f"--plugin: {error}") from error
         try:
-            read = partial(load_config, config) if config else default_config
+            names = [plugin.name for plugin in discovered.named]
+            read = partial(load_config, config) if config else partial(default_config, plugins=names)
             self.config: KubeSchedulerConfiguration = read(ARGS_TYPES, rules, change)
             self._registry.check(self.config)
         except ConfigError as error:
-            raise self._refused(error) from error
+            raise self.refused(error) from error
         if self.config.client_connection.qps > 0 and not self.config.client_connection.burst:
             # Only a flag can set 0 (client-go's kubernetes/clientset.go).
             raise StartError("--kube-api-burst: must be more than 0, unless --kube-api-qps is 0 or less")
@@ -109,10 +111,10 @@ class Setup:
         try:
             return self._registry.profiles(self.config, handle)
         except ConfigError as error:
-            raise self._refused(error) from error
+            raise self.refused(error) from error
 
-    def _refused(self, error: ConfigError) -> StartError:
-        """Return the configuration's problems, one a line, each with the file. Without one, flags have caused them."""
+    def refused(self, error: ConfigError) -> StartError:
+        """Return the configuration's problems, one a line, each with the file. Without one, options caused them."""
         if self._file is None:
             return StartError(str(error))
         return StartError(f"--config: {ConfigError(error.problems, str(self._file))}")

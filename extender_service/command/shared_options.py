@@ -22,7 +22,8 @@ def add_config_options(add: AddOption) -> None:
         "--plugin",
         action="append",
         metavar="MODULE:CLASS",
-        help="a plugin class to load, in addition to the plugins of installed packages; repeatable",
+        help="a plugin class to load, in addition to the plugins of installed packages, and to enable in --config; "
+        "without --config, it runs beside the default plugins; repeatable",
     )
     add_emulation_options(add)
 

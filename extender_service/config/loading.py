@@ -1,6 +1,6 @@
 """Loads a configuration: decode, set defaults, validate, complete, as kube-scheduler does when it starts."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from extender_service.config.args import ArgsTypes, PluginArgs
@@ -9,7 +9,14 @@ from extender_service.config.defaulting import set_defaults
 from extender_service.config.problems import ConfigError, Problem
 from extender_service.config.reading import decode
 from extender_service.config.rules import DEFAULT_RULES, Rules
-from extender_service.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile, PluginConfig
+from extender_service.config.types import (
+    KubeSchedulerConfiguration,
+    KubeSchedulerProfile,
+    PluginConfig,
+    PluginRef,
+    Plugins,
+    PluginSet,
+)
 
 # The plugin whose arguments also depend on the configuration's extenders.
 _FIT = "NodeResourcesFit"
@@ -53,10 +60,14 @@ def parse_config(
 
 
 def default_config(
-    args_types: ArgsTypes, rules: Rules = DEFAULT_RULES, change: Change = unchanged
+    args_types: ArgsTypes, rules: Rules = DEFAULT_RULES, change: Change = unchanged, *, plugins: Iterable[str] = ()
 ) -> KubeSchedulerConfiguration:
-    """Return the effective configuration that applies without a file. Raises ConfigError for what `change` made."""
-    return _checked(change(set_defaults(KubeSchedulerConfiguration(), _known(args_types, rules), rules)), rules)
+    """Return the effective configuration that applies without a file: the default profile, with these `plugins` at all
+    their extension points besides. Raises ConfigError for what `change` made."""
+    multi_point = PluginSet(enabled=tuple(PluginRef(name=name) for name in plugins))
+    profile = KubeSchedulerProfile(plugins=Plugins(multi_point=multi_point))
+    config = KubeSchedulerConfiguration(profiles=(profile,))
+    return _checked(change(set_defaults(config, _known(args_types, rules), rules)), rules)
 
 
 def _known(args_types: ArgsTypes, rules: Rules) -> ArgsTypes:

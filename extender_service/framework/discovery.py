@@ -17,10 +17,12 @@ class PluginLoadError(ValueError):
 
 
 class Discovered(NamedTuple):
-    """The plugins that were found, and a line for each entry point without a usable plugin, which says why."""
+    """The plugins that were found, a line for each entry point without a usable plugin, which says why, and those of
+    the plugins that were named."""
 
     plugins: list[type[Plugin]]
     broken: list[str]
+    named: list[type[Plugin]]
 
 
 def discover_plugins(references: Iterable[str]) -> Discovered:
@@ -36,9 +38,8 @@ def discover_plugins(references: Iterable[str]) -> Discovered:
             found[_load_entry_point(entry_point)] = None
         except PluginLoadError as error:
             broken.append(str(error))
-    for reference in references:
-        found[_load(reference)] = None
-    return Discovered(list(found), broken)
+    named = dict.fromkeys(_load(reference) for reference in references)
+    return Discovered(list(found | named), broken, list(named))
 
 
 def in_one_line(error: Exception) -> str:

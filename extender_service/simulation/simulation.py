@@ -8,13 +8,13 @@ from itertools import count
 from pathlib import Path
 from random import Random
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import msgspec
 
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.config.loading import parse_config
+from extender_service.config.loading import default_config, parse_config
 from extender_service.config.rules import NEWEST_RULES, Rules
 from extender_service.config.types import KubeSchedulerConfiguration
 from extender_service.framework.handle import Handle
@@ -68,7 +68,11 @@ class Simulation:
     ) -> None:
         plugins = list(plugins)
         if not isinstance(config, KubeSchedulerConfiguration):
-            config = parse_config(config or _enabling(plugins), ARGS_TYPES, rules)
+            config = (
+                parse_config(config, ARGS_TYPES, rules)
+                if config
+                else default_config(ARGS_TYPES, rules, plugins=[plugin.name for plugin in plugins])
+            )
         if config.extenders:
             urls = ", ".join(without_user(extender.url_prefix) for extender in config.extenders)
             log.warning("extenders are not asked: the plugins alone decide", extra={"extenders": urls})
@@ -265,14 +269,3 @@ class Simulation:
 
 def _is_pending(pod: Pod) -> bool:
     return not pod.spec.node_name and pod.status.phase not in TERMINAL_PHASES
-
-
-def _enabling(plugins: Iterable[type[Plugin]]) -> str:
-    """Return a configuration that enables plugins at all their extension points, besides the default ones."""
-    enabled = [{"name": plugin.name} for plugin in plugins]
-    config: dict[str, Any] = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "profiles": [{"plugins": {"multiPoint": {"enabled": enabled}}}],
-    }
-    return msgspec.json.encode(config).decode()

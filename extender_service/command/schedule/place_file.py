@@ -41,7 +41,7 @@ async def _place(options: PlaceOptions, setup: Setup) -> list[PodOutcome]:
     except ManifestError as error:
         raise StartError(str(error)) from error
     except ConfigError as error:
-        raise StartError(f"--config: {ConfigError(error.problems, str(options.config or ''))}") from error
+        raise setup.refused(error) from error
     async with simulation:
         progress = asyncio.create_task(show_progress(simulation, sys.stderr))
         await simulation.settle()

@@ -62,6 +62,15 @@ def test_a_users_plugin_runs_with_its_declared_arguments(plugin: str, tmp_path: 
     assert [each.args.limit for each in profile.filter if each.name == "Limited"] == [7]
 
 
+def test_without_a_configuration_a_named_plugin_runs_beside_the_default_ones(plugin: str, tmp_path: Path) -> None:
+    install(tmp_path, "sample-plugins", limited=plugin)
+
+    def filters(*named: str) -> list[str]:
+        return [each.name for each in Setup(None, named).profiles(empty())["default-scheduler"].filter]
+
+    assert filters(plugin) == [*filters(), "Limited"]
+
+
 def test_arguments_that_are_left_out_have_their_defaults(plugin: str, tmp_path: Path) -> None:
     profile = Setup(config(tmp_path), [plugin]).profiles(empty())["default-scheduler"]
     assert [each.args.limit for each in profile.filter if each.name == "Limited"] == [3]

@@ -22,6 +22,13 @@ def test_file_is_loaded_with_every_default(tmp_path: Path) -> None:
     assert load_config(file, ARGS_TYPES) == default_config(ARGS_TYPES)
 
 
+def test_without_a_file_plugins_can_be_enabled_besides_the_default_ones() -> None:
+    [default], [profile] = (default_config(ARGS_TYPES, plugins=names).profiles for names in ((), ("Mine", "Yours")))
+    assert profile.scheduler_name == default.scheduler_name == "default-scheduler"
+    enabled, own = profile.plugins.multi_point.enabled, ["Mine", "Yours"]
+    assert [each.name for each in enabled] == [*(each.name for each in default.plugins.multi_point.enabled), *own]
+
+
 def test_error_names_file_and_field_in_a_line_each(tmp_path: Path) -> None:
     file = tmp_path / "scheduler.yaml"
     file.write_text(TYPE + "parallelism: 0\nprofiles: [{percentageOfNodesToScore: 101}]\n")

@@ -91,6 +91,13 @@ def test_a_plugin_of_an_installed_package_is_found_once_even_if_it_is_also_named
     assert [plugin.name for plugin in discover_plugins([f"{module}:Good"]).plugins] == ["Good"]
 
 
+def test_those_that_are_named_are_told_from_those_of_packages(module: str, tmp_path: Path) -> None:
+    install(tmp_path, "sample-plugins", good=f"{module}:Good")
+    found = discover_plugins([f"{module}:Binds", f"{module}:Binds"])
+    assert [plugin.name for plugin in found.plugins] == ["Good", "Binds"]
+    assert [plugin.name for plugin in found.named] == ["Binds"]
+
+
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
@@ -104,7 +111,7 @@ def test_a_broken_entry_point_is_named_by_its_package_and_keeps_no_other_plugin_
     module: str, tmp_path: Path, value: str, reason: str
 ) -> None:
     install(tmp_path, "sample-plugins", bad=value, good=f"{module}:Good")
-    plugins, [broken] = discover_plugins([])
+    plugins, [broken], _ = discover_plugins([])
     assert [plugin.name for plugin in plugins] == ["Good"]
     assert broken.startswith(f"entry point bad = {value} of the package sample-plugins 1.2")
     assert reason in broken

@@ -110,6 +110,15 @@ def test_a_configuration_and_a_plugin_decide(tmp_path: Path, capsys: pytest.Capt
     assert "default/big  b" in capsys.readouterr().out
 
 
+def test_without_a_configuration_the_plugin_decides_beside_the_default_ones(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text(A_AND_B + BIG)
+    assert run("--cluster-file", cluster, "--plugin", "tests.unit.simulation.test_simulation:NotOnA") == 0
+    assert "default/big  b" in capsys.readouterr().out
+
+
 def test_a_pod_that_waits_in_permit_for_others_is_rejected_by_its_timeout(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
