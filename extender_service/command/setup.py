@@ -76,6 +76,7 @@ class Setup:
             # Only a flag can set 0 (client-go's kubernetes/clientset.go).
             raise StartError("--kube-api-burst: must be more than 0, unless --kube-api-qps is 0 or less")
         self._broken = discovered.broken
+        self._named = discovered.named
 
     @property
     def reads(self) -> frozenset[type[Object]]:
@@ -104,14 +105,24 @@ class Setup:
     def profiles(self, handle: Handle) -> dict[str, Profile]:
         """Return the profiles by scheduler name, whose plugins share the handle. Raises StartError.
 
-        Logs which plugins of installed packages are not loaded.
+        Logs what `warn_of_plugins` does.
         """
-        for each in self._broken:
-            log.warning("a plugin of an installed package is not loaded: %s", each)
+        self.warn_of_plugins()
         try:
             return self._registry.profiles(self.config, handle)
         except ConfigError as error:
             raise self.refused(error) from error
+
+    def warn_of_plugins(self) -> None:
+        """Log which plugins of installed packages are not loaded, and which of those that are named no profile enables:
+        their authors would think that they decide."""
+        for each in self._broken:
+            log.warning("a plugin of an installed package is not loaded: %s", each)
+        enabled = {name for profile in self.config.profiles for name in profile.plugins.enabled_names()}
+        for plugin in self._named:
+            if plugin.name not in enabled:
+                fields = {"plugin": plugin.name, "class": f"{plugin.__module__}:{plugin.__qualname__}"}
+                log.warning("a plugin of --plugin does nothing, as no profile of --config enables it", extra=fields)
 
     def refused(self, error: ConfigError) -> StartError:
         """Return the configuration's problems, one a line, each with the file. Without one, options caused them."""

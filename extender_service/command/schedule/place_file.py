@@ -28,6 +28,7 @@ def place_files(options: PlaceOptions) -> None:
     configure_logging(options.log_level, options.log_format)
     log_unused(options.without_effect)
     setup = Setup(options.config, options.plugins, rules=options.emulation.rules())
+    setup.warn_of_plugins()
     outcomes = uvloop.run(_place(options, setup))
     text = (as_json if options.output == "json" else as_text)(outcomes, setup.rules.release)
     print(text)  # noqa: T201 - the user asked for it

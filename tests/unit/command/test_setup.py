@@ -71,6 +71,23 @@ def test_without_a_configuration_a_named_plugin_runs_beside_the_default_ones(plu
     assert filters(plugin) == [*filters(), "Limited"]
 
 
+def test_a_named_plugin_that_no_profile_enables_is_a_warning(
+    plugin: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    install(tmp_path, "sample-plugins", other="second_plugin:Second")
+    (tmp_path / "second_plugin.py").write_text(PLUGIN.replace("Limited", "Second"))
+    Setup(config(tmp_path), [plugin]).profiles(empty())
+    Setup(None, [plugin]).profiles(empty())
+    assert not caplog.records
+
+    path = config(tmp_path)
+    path.write_text(path.read_text().replace("filter: {enabled: [{name: Limited}]}", ""))
+    Setup(path, [plugin]).profiles(empty())
+    [record] = caplog.records
+    assert record.getMessage() == "a plugin of --plugin does nothing, as no profile of --config enables it"
+    assert (vars(record)["plugin"], vars(record)["class"]) == ("Limited", plugin)
+
+
 def test_arguments_that_are_left_out_have_their_defaults(plugin: str, tmp_path: Path) -> None:
     profile = Setup(config(tmp_path), [plugin]).profiles(empty())["default-scheduler"]
     assert [each.args.limit for each in profile.filter if each.name == "Limited"] == [3]

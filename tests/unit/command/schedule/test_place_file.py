@@ -119,6 +119,17 @@ def test_without_a_configuration_the_plugin_decides_beside_the_default_ones(
     assert "default/big  b" in capsys.readouterr().out
 
 
+def test_a_plugin_that_the_configuration_does_not_enable_is_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = enabling(tmp_path, "NodeName")
+    assert run("--cluster-file", DEMO, "--config", config, "--plugin", f"{__name__}:Curious") == 0
+    [line] = capsys.readouterr().err.splitlines()
+    assert "level=warning" in line
+    assert "no profile of --config enables it" in line
+    assert "plugin=Curious" in line
+
+
 def test_a_pod_that_waits_in_permit_for_others_is_rejected_by_its_timeout(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
