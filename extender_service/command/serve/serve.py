@@ -20,6 +20,7 @@ from extender_service.command.background import background, debug_on_signal, log
 from extender_service.command.memory.free_memory import returning_free_memory
 from extender_service.command.memory.huge_pages import begin_to_use_huge_pages
 from extender_service.command.memory.settled_memory import settle_memory
+from extender_service.command.serve.config_warnings import warn_of_fields, warn_of_missing_filters
 from extender_service.command.serve.listeners import Listeners
 from extender_service.command.serve.probes import answering_at_start, answering_probes
 from extender_service.command.serve.serve_options import ServeOptions
@@ -260,6 +261,9 @@ async def _serve_from(
     trust = Trust(is_trusted, source.leadership)
     handle = Handle(cluster, source.api, clock=machine.clock, random=machine.random)
     profiles = Profiles(setup.profiles(handle))
+    warn_of_fields(setup.config)
+    if options.mode == "replace":
+        warn_of_missing_filters(profiles)
     engine = Engine(cluster, profiles, source.api, may_bind=trust.require_lead)
     record = discard if source.events is None else source.events.record
     extender = ExtenderService(
