@@ -4,9 +4,11 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from extender_service.framework.fit_text import counted_reasons, fit_text
 from extender_service.framework.guard import CycleError
 from extender_service.framework.scores import Scores
 from extender_service.framework.verdicts import Settled, Verdicts
@@ -18,9 +20,11 @@ log = logging.getLogger(__name__)
 _MOST_REASONS = 100
 _MOST_CHARACTERS = 1000
 OTHER_REASONS = "node(s) had other reasons"
+# How many nodes a line of the log has scores of.
+_SCORED_NODES = 3
 
 
-class Grounds(NamedTuple):
+class Grounds(msgspec.Struct, frozen=True, gc=False):
     """The parts of a decision that its explanation needs. They stay valid when the cluster changes.
 
     The question is left out, as it may hold a request of many megabytes.
@@ -105,6 +109,31 @@ def best_scores(on: Grounds, most: int) -> list[NodeScore]:
         )
         for at in best
     ]
+
+
+def explained(
+    on: Grounds, asked: int, passed: int, *, unknown_reason: str = "", with_scores: bool = False
+) -> dict[str, object]:
+    """Return the fields of a line of the log about a decision: `reasons`, `refused_by` and, `with_scores`, `scores`.
+
+    What has nothing to say is left out. `unknown_reason` is that of nodes that the cluster lacks.
+    """
+    fields: dict[str, object] = {}
+    reasons, plugins = refusals(on)
+    if on.unknown:
+        reasons[unknown_reason] = reasons.get(unknown_reason, 0) + on.unknown
+    if reasons:
+        fields["reasons"] = fit_text(asked, counted_reasons(reasons), passed)
+    if plugins:
+        fields["refused_by"] = ", ".join(f"{count} {plugin}" for plugin, count in plugins.items())
+    if with_scores and (best := best_scores(on, _SCORED_NODES)):
+        fields["scores"] = "; ".join(map(_score, best))
+    return fields
+
+
+def _score(node: NodeScore) -> str:
+    by_plugin = ", ".join(f"{plugin} {score}" for plugin, score in node.by_plugin.items())
+    return f"{node.node_name} {node.total}: {by_plugin}"
 
 
 def _most_frequent(keys: NDArray[np.int64]) -> Iterator[tuple[int, int]]:

@@ -11,13 +11,10 @@ import logging
 
 from extender_service.extender.reporting.observation import Observation
 from extender_service.extender.wire.requested_nodes import UNKNOWN_NODE
-from extender_service.framework.fit_text import counted_reasons, fit_text
 from extender_service.observability.logs import log_fields
-from extender_service.scheduling.explanation import Grounds, NodeScore, best_scores, refusals
+from extender_service.scheduling.explanation import explained
 
 log = logging.getLogger(__name__)
-
-_SCORED_NODES = 3
 
 
 def log_decision(observation: Observation) -> None:
@@ -25,27 +22,6 @@ def log_decision(observation: Observation) -> None:
     level = logging.WARNING if observation.error else logging.INFO
     if log.isEnabledFor(level):
         log_fields(log, level, "failed" if observation.error else "decided", _fields(observation), observation.at)
-
-
-def _explanation(observation: Observation, grounds: Grounds) -> dict[str, object]:
-    fields: dict[str, object] = {}
-    reasons, plugins = refusals(grounds)
-    if grounds.unknown:
-        reasons[UNKNOWN_NODE] = reasons.get(UNKNOWN_NODE, 0) + grounds.unknown
-    if reasons:
-        fields["reasons"] = fit_text(observation.asked, counted_reasons(reasons), observation.passed)
-    if plugins:
-        fields["refused_by"] = ", ".join(f"{count} {plugin}" for plugin, count in plugins.items())
-    if log.isEnabledFor(logging.DEBUG):
-        best = best_scores(grounds, _SCORED_NODES)
-        if best:
-            fields["scores"] = "; ".join(map(_score, best))
-    return fields
-
-
-def _score(node: NodeScore) -> str:
-    by_plugin = ", ".join(f"{plugin} {score}" for plugin, score in node.by_plugin.items())
-    return f"{node.node_name} {node.total}: {by_plugin}"
 
 
 def _fields(observation: Observation) -> dict[str, object]:
@@ -60,7 +36,13 @@ def _fields(observation: Observation) -> dict[str, object]:
     if observation.node_name:
         fields["node"] = observation.node_name
     if observation.grounds is not None:
-        fields.update(_explanation(observation, observation.grounds))
+        fields |= explained(
+            observation.grounds,
+            observation.asked,
+            observation.passed,
+            unknown_reason=UNKNOWN_NODE,
+            with_scores=log.isEnabledFor(logging.DEBUG),
+        )
     if observation.looked_again:
         fields["looked_again"] = True
     if observation.ahead:

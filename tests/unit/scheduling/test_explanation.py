@@ -15,7 +15,7 @@ from extender_service.kube.types.core import Pod, Taint
 from extender_service.plugins.taint_toleration import TaintToleration
 from extender_service.scheduling.decision import Decision
 from extender_service.scheduling.engine import Engine
-from extender_service.scheduling.explanation import OTHER_REASONS, best_scores, grounds, refusals
+from extender_service.scheduling.explanation import OTHER_REASONS, best_scores, explained, grounds, refusals
 from extender_service.scheduling.question import Question
 from tests.support.objects import make_node
 from tests.support.stub_plugins import POD, Stub, make_handle, make_profile, stub_cluster
@@ -140,3 +140,23 @@ def test_where_only_one_node_passes_none_was_scored() -> None:
     rejects = dict.fromkeys(NAMES[1:], FULL)
     plugins = Stub("Rejects", rejects=rejects), Stub("Scores", scores=SCORES["Packs"])
     assert best_scores(grounds(decided(make_profile(*plugins), stub_cluster(*NAMES), NAMES)), 3) == []
+
+
+def test_a_line_of_the_log_has_the_scores_only_where_they_are_wanted(scored: Decision) -> None:
+    reason = "node(s) not known"
+    without = {"reasons": f"6/7 nodes are available: 1 {reason}."}
+    assert explained(grounds(scored), 7, 6, unknown_reason=reason) == without
+    fields = explained(grounds(scored), 7, 6, unknown_reason=reason, with_scores=True)
+    nodes = str(fields.pop("scores")).split("; ")
+    assert fields == without
+    assert len(nodes) == 3
+    assert {node.partition(" ")[2] for node in nodes} == {"185: Packs 180, Spreads 5"}
+
+
+def test_a_line_of_the_log_counts_refusals_by_reason_and_by_plugin() -> None:
+    rejects = {"n1": FULL, "n2": FULL, "n3": unresolvable("tainted")}
+    decision = decided(make_profile(Stub("Rejects", rejects=rejects)), stub_cluster(*NAMES), NAMES)
+    assert explained(grounds(decision), 6, 3) == {
+        "reasons": "3/6 nodes are available: 1 tainted, 2 Insufficient cpu.",
+        "refused_by": "3 Rejects",
+    }

@@ -96,7 +96,7 @@ def test_nothing_is_explained_where_nothing_is_logged(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     observation = decided("replace", "small", "free")
-    monkeypatch.setattr("extender_service.extender.reporting.decision_log.refusals", None)
+    monkeypatch.setattr("extender_service.extender.reporting.decision_log.explained", None)
     with caplog.at_level(logging.WARNING, NAME):
         log_decision(observation)
     assert not caplog.records
