@@ -185,6 +185,7 @@ class _Verbs:
         _require_nodes(args)
         priorities = self._prioritize(pod, args, call.deadline)
         observation.asked = observation.passed = len(priorities.names)
+        observation.grounds = priorities.grounds
         return (self._priorities.encode(priorities),)
 
     async def preempt(self, body: Body, call: Call, observation: Observation) -> Answer:

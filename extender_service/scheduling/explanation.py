@@ -30,13 +30,14 @@ class Grounds(msgspec.Struct, frozen=True, gc=False):
     The question is left out, as it may hold a request of many megabytes.
 
     - `names`, `positions`: of the asked nodes, as in AskedNodes; `unknown` counts those that the cluster lacks
-    - `verdicts`, `feasible`, `scores`, `chosen`: as in Decision
+    - `verdicts`, `feasible`, `scores`, `chosen`: as in Decision. Where nodes were scored without Filter, `verdicts` is
+      None, `unknown` 0, and `feasible` has the nodes that were scored
     """
 
     names: Sequence[str]
     positions: NDArray[np.intp]
     unknown: int
-    verdicts: Verdicts
+    verdicts: Verdicts | None
     feasible: NDArray[np.intp]
     scores: Scores | None
     chosen: int | None
@@ -79,7 +80,7 @@ def refusals(on: Grounds) -> RefusedNodes:
     """Count why nodes were refused; those that the cluster lacks are not counted."""
     reasons: dict[str, int] = {}
     plugins: dict[str, int] = {}
-    for settled in on.verdicts.settled():
+    for settled in () if on.verdicts is None else on.verdicts.settled():
         total, counted = len(settled.keys), 0
         if settled.plugin:
             plugins[settled.plugin] = plugins.get(settled.plugin, 0) + total
@@ -95,11 +96,13 @@ def refusals(on: Grounds) -> RefusedNodes:
 def best_scores(on: Grounds, most: int) -> list[NodeScore]:
     """Return the scores of up to `most` of the best nodes; among equal ones, the chosen node is first.
 
-    The list is empty where no score was needed.
+    The list is empty where no score was needed, or no plugin scores.
     """
     if on.scores is None:
         return []
     totals, weighted = on.scores.totals, on.scores.weighted
+    if not weighted:
+        return []
     best = np.lexsort((on.feasible != on.chosen, -totals))[:most]
     return [
         NodeScore(

@@ -1,7 +1,8 @@
 """One log line per decision.
 
 The line reports why nodes were refused: how many for each reason, and how many by each plugin. At debug level it also
-has the best nodes, with what each plugin contributed to their scores.
+has the best nodes, with what each plugin contributed to their scores: those of prioritize, and in `replace` of filter,
+which chooses.
 
 A decision is logged at info, also if no node passed: that is the cluster's state, which kube-scheduler handles. A call
 that ended with an error is a warning: its pod waits through no fault of its own, and kube-scheduler tries again.

@@ -12,6 +12,7 @@ from extender_service.extender.wire.requested_nodes import RequestedNodes
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.extender_api import ExtenderArgs
 from extender_service.scheduling.engine import Engine
+from extender_service.scheduling.explanation import Grounds
 from extender_service.scheduling.question import Question
 
 
@@ -38,7 +39,9 @@ class PrioritizeVerb:
         asked = self._nodes.find(args)
         scores = self._engine.score(Question(pod, asked, deadline))
         max_total = self._engine.profiles.of(pod).max_total
+        names, positions, scored = asked.names, asked.positions, asked.in_question.nonzero()[0]
         # One more score, the 0 of unknown nodes: their position is -1.
-        by_position = np.zeros(len(asked.view) + 1, np.int64)
-        by_position[asked.in_question.nonzero()[0]] = self._policy.priorities(scores.totals, max_total)
-        return Priorities(asked.names, by_position[asked.positions])
+        by_position = np.zeros(len(asked.in_question) + 1, np.int64)
+        by_position[scored] = self._policy.priorities(scores.totals, max_total)
+        grounds = Grounds(names, positions, 0, None, scored, scores, None)
+        return Priorities(names, by_position[positions], grounds)

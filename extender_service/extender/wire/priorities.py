@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.caches import LastFew
+from extender_service.scheduling.explanation import Grounds
 
 # As many lists of names as the decoder keeps, and as large.
 _MOST_LISTS = 4
@@ -16,10 +17,11 @@ _BYTES_A_NAME = 200
 
 
 class Priorities(msgspec.Struct):
-    """Nodes by name, and the score of each."""
+    """Nodes by name, and the score of each. `grounds` has what plugins contributed to it, for the log."""
 
     names: Sequence[str]
     scores: NDArray[np.int64]
+    grounds: Grounds | None = None
 
 
 class PrioritiesEncoder:

@@ -88,7 +88,32 @@ def test_at_debug_the_line_has_the_scores_of_the_best_nodes_by_plugin(caplog: py
     assert observation.node_name == "free"
 
 
-def test_beside_no_score_was_needed_at_any_level(caplog: pytest.LogCaptureFixture) -> None:
+def test_at_debug_the_line_about_prioritize_has_the_scores_beside_kube_scheduler_too(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = ExtenderWorld(*NODES, mode="beside")
+    asyncio.run(world.call("prioritize", {"Pod": BIG, "NodeNames": ["small", "new", "fuller", "free"]}))
+    (observation,) = world.observations
+    assert "scores" not in logged(caplog, observation)[2]
+    _, _, fields = logged(caplog, observation, logging.DEBUG)
+    assert (fields["asked"], fields["passed"]) == (4, 4)
+    assert not {"reasons", "refused_by"} & fields.keys()
+    best = fields["scores"].split("; ")
+    assert [node.partition(" ")[0] for node in best] == ["free", "fuller", "small"]
+    total, by_plugin = best[0].partition(" ")[2].split(": ")
+    # As the plugins have them, not scaled to 10.
+    assert int(total) == sum(int(each.rsplit(" ", 1)[1]) for each in by_plugin.split(", ")) > 10
+
+
+def test_where_prioritize_scores_nothing_the_line_has_no_scores(caplog: pytest.LogCaptureFixture) -> None:
+    without_nodes, without_plugins = ExtenderWorld(mode="beside"), ExtenderWorld(NODES[0], plugins={})
+    for world in (without_nodes, without_plugins):
+        asyncio.run(world.call("prioritize", {"Pod": BIG, "NodeNames": ["small"]}))
+        (observation,) = world.observations
+        assert "scores" not in logged(caplog, observation, logging.DEBUG)[2]
+
+
+def test_beside_filter_needs_no_score_at_any_level(caplog: pytest.LogCaptureFixture) -> None:
     assert "scores" not in logged(caplog, decided("beside", "free", "fuller"), logging.DEBUG)[2]
 
 
