@@ -16,6 +16,7 @@ from extender_service.queue.queue_metrics import QueueMetrics
 from extender_service.queue.scheduling_queue import MAX_IN_UNSCHEDULABLE_SECONDS, SchedulingQueue
 from extender_service.scheduler.attempt import Attempts
 from extender_service.scheduler.attempt_metrics import AttemptMetrics, UncountedAttempts
+from extender_service.scheduler.choice_log import Explain, logging_choices
 from extender_service.scheduler.event_handlers import EventHandlers
 from extender_service.scheduler.event_timing import UNTIMED, EventTiming
 from extender_service.scheduler.extenders.extenders import NO_EXTENDERS, Extenders
@@ -95,12 +96,13 @@ def assemble(
     decision_seconds: float = math.inf,
     max_in_unschedulable_seconds: float = MAX_IN_UNSCHEDULABLE_SECONDS,
     held_back_seconds: Callable[[], float] = not_held_back,
+    explain: Explain | None = None,
 ) -> SchedulerParts:
     """Return the parts of a scheduler for the cluster of the `handle`, which the plugins of the profiles have, too.
 
     `profiles` are those of `config`, by scheduler name. `pending` is filled by the handlers, and `resources`, if given,
     follow the pods. Plugins may take `decision_seconds` in an attempt. For `may_bind` see Engine, for
-    `held_back_seconds` Scheduler.
+    `held_back_seconds` Scheduler, for `explain` SchedulingCycle.
     """
     cluster, rules, clock = handle.cluster, handle.rules, handle.clock
     hints = {
@@ -130,7 +132,7 @@ def assemble(
     )
     sampling = _sampling(config, cluster, extenders)
     scheduler = Scheduler(
-        Attempts(engine, TimeLimit(clock, decision_seconds), sampling, extenders, metrics),
+        Attempts(engine, TimeLimit(clock, decision_seconds), sampling, extenders, metrics, logging_choices(explain)),
         engine,
         queue,
         pending,

@@ -1,7 +1,7 @@
 """One attempt to find a node for a pod: the scheduling cycle (schedulePod and schedulingCycle in schedule_one.go)."""
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 import msgspec
@@ -14,6 +14,7 @@ from extender_service.framework.status import Code, Status
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import Pod, pod_name
 from extender_service.scheduler.attempt_metrics import UNCOUNTED, AttemptMetrics
+from extender_service.scheduler.choice_log import Explain
 from extender_service.scheduler.extenders.agreed_preemption import agreed_preemption
 from extender_service.scheduler.extenders.extended_search import ExtendedSearch
 from extender_service.scheduler.extenders.extender_client import ExtenderError
@@ -48,7 +49,8 @@ Outcome = Placement | Preemption | Failure
 
 
 class Attempts:
-    """Attempts pods, one at a time, each within the `limit`. Without `sampling`, all nodes are looked at."""
+    """Attempts pods, one at a time, each within the `limit`. Without `sampling`, all nodes are looked at. `explain`, if
+    given, is called for each node that is chosen."""
 
     def __init__(
         self,
@@ -57,12 +59,17 @@ class Attempts:
         sampling: NodeSampling | None = None,
         extenders: Extenders = NO_EXTENDERS,
         metrics: AttemptMetrics = UNCOUNTED,
+        explain: Explain | None = None,
     ) -> None:
         self.limit = limit
         self._engine = engine
         self._metrics = metrics
         self._sampling = sampling
         self._extenders = extenders
+        # Decided once, so that attempts execute nothing more where no choice is explained.
+        self._place: Callable[[Decision, str], Placement] = (
+            self._reserve if explain is None else partial(self._explain_and_reserve, explain)
+        )
 
     def asks_extenders(self, pod: Pod) -> bool:
         """Return whether an attempt of this pod awaits extenders."""
@@ -95,7 +102,11 @@ class Attempts:
             return self._place(found.decision, found.node_name)
         return await self._post_filter(found.decision, {EXTENDER} if found.has_removed else ())
 
-    def _place(self, decision: Decision, node_name: str) -> Placement:
+    def _explain_and_reserve(self, explain: Explain, decision: Decision, node_name: str) -> Placement:
+        explain(decision, node_name)  # now, as placing the pod changes what it was decided by
+        return self._reserve(decision, node_name)
+
+    def _reserve(self, decision: Decision, node_name: str) -> Placement:
         placement = self._engine.place(decision.question.pod, node_name, decision)
         self._engine.permit(placement)
         return placement

@@ -1,6 +1,7 @@
 """The parts of a scheduler work together: what the handlers take in, the loop schedules."""
 
 import asyncio
+import logging
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -86,6 +87,31 @@ async def test_a_pod_of_the_watch_is_bound_and_counted() -> None:
     added = {"queue": "active", "event": "PodAdd"}
     assert world.registry.get_sample_value("scheduler_queue_incoming_pods_total", added) == 1
     assert 'pod="web"' in "".join(world.resources.exposition())
+
+
+@pytest.mark.parametrize("level", [logging.INFO, logging.DEBUG])
+@in_event_loop
+async def test_at_debug_the_log_has_the_scores_by_which_each_node_was_chosen(
+    caplog: pytest.LogCaptureFixture, level: int
+) -> None:
+    pods = {f"default/web-{number}": make_pod(f"web-{number}", requests={"cpu": "1"}) for number in range(6)}
+    with caplog.at_level(level, "extender_service"):
+        world = World()
+        world.create(make_node("a"), make_node("b"), FULL, *pods.values())
+        for _ in pods:
+            info = world.parts.queue.pop()
+            assert info is not None
+            await world.parts.scheduler.schedule_one(info)
+        await world.parts.scheduler.close()
+    lines = {vars(each)["pod"]: vars(each) for each in caplog.records if each.getMessage() == "chose a node"}
+    assert lines.keys() == (pods.keys() if level == logging.DEBUG else set())
+    for pod, line in lines.items():
+        namespace, _, name = pod.partition("/")
+        assert line["node"] == world.api.pods[namespace, name].spec.node_name
+        best = [node.partition(":")[0].split() for node in line["scores"].split("; ")]
+        assert best[0][0] == line["node"]
+        assert int(best[0][1]) >= int(best[1][1])
+        assert line["reasons"] == "2/3 nodes are available: 1 Insufficient cpu."
 
 
 @in_event_loop
