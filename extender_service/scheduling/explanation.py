@@ -101,9 +101,12 @@ def best_scores(on: Grounds, most: int) -> list[NodeScore]:
     if on.scores is None:
         return []
     totals, weighted = on.scores.totals, on.scores.weighted
-    if not weighted:
+    count = min(most, len(totals))
+    if not count or not weighted:
         return []
-    best = np.lexsort((on.feasible != on.chosen, -totals))[:most]
+    # With all that score as much as the last one of them: sorting thousands of others would take most of the time.
+    best = np.flatnonzero(totals >= np.partition(totals, -count)[-count])
+    best = best[np.lexsort((on.feasible[best] != on.chosen, -totals[best]))][:count]
     return [
         NodeScore(
             on.names[int(np.flatnonzero(on.positions == on.feasible[at])[0])],
@@ -112,6 +115,35 @@ def best_scores(on: Grounds, most: int) -> list[NodeScore]:
         )
         for at in best
     ]
+
+
+def why_chosen(decision: Decision) -> str:
+    """Return for a user why a decision chose its node: what the best two nodes scored, and which plugin made most of
+    the difference, or why there was nothing to choose."""
+    if decision.question.is_nominated:
+        return "its nominated node"
+    on = grounds(decision)
+    best = best_scores(on, 2)
+    if len(best) == 2:
+        return _comparison(on, *best)
+    passed, asked, reasons = len(on.feasible), len(on.positions), refusals(on).reasons
+    found = fit_text(asked, counted_reasons(reasons), passed) if reasons else f"{passed}/{asked} nodes are available."
+    return found if passed == 1 else f"{found} No plugin scores them: one was taken at random."
+
+
+def _comparison(on: Grounds, first: NodeScore, second: NodeScore) -> str:
+    assert on.scores is not None
+    equal = int(np.count_nonzero(on.scores.totals == first.total))
+    rank = f"one of the {equal} best" if equal > 1 else "the best"
+    found = f"{rank} of {len(on.feasible)} feasible nodes: {_total(first)}, {_total(second)}"
+    if equal > 1:
+        return found
+    plugin = max(first.by_plugin, key=lambda name: first.by_plugin[name] - second.by_plugin[name])
+    return f"{found} (most by {plugin}: {first.by_plugin[plugin]} to {second.by_plugin[plugin]})"
+
+
+def _total(node: NodeScore) -> str:
+    return f"{node.node_name} {node.total}"
 
 
 def explained(
@@ -136,7 +168,7 @@ def explained(
 
 def _score(node: NodeScore) -> str:
     by_plugin = ", ".join(f"{plugin} {score}" for plugin, score in node.by_plugin.items())
-    return f"{node.node_name} {node.total}: {by_plugin}"
+    return f"{_total(node)}: {by_plugin}"
 
 
 def _most_frequent(keys: NDArray[np.int64]) -> Iterator[tuple[int, int]]:

@@ -15,7 +15,8 @@ class PodOutcome(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
     - `node`: where it goes; empty if it has no place
     - `reason`, `message`: why it has none, as in its condition PodScheduled; OtherScheduler if no profile has its
-      scheduler name, Deleted if it is being deleted
+      scheduler name, Deleted if it is being deleted. If it has a node, there is no reason, and the message says why it
+      goes there, of a simulation that `explains`
     - `victims`: the pods, as namespace/name, that preemption deleted for it
     """
 

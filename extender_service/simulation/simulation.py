@@ -33,6 +33,8 @@ from extender_service.queue.backoff_queue import FLUSH_BACKOFF_SECONDS
 from extender_service.queue.waiting_queues import BACKOFF
 from extender_service.scheduler.assembly import assemble
 from extender_service.scheduler.pod_lister import PodLister
+from extender_service.scheduling.decision import Decision
+from extender_service.scheduling.explanation import why_chosen
 from extender_service.scheduling.question import Question
 from extender_service.simulation.pod_outcome import DELETED, GATED, OTHER_SCHEDULER, PodOutcome
 from extender_service.simulation.simulated_time import SimulatedTime
@@ -51,6 +53,7 @@ class Simulation:
     - `plugins`: classes that `config` can name, besides the in-tree ones
     - `rules`: those of the release of Kubernetes to follow
     - `random`: chooses among equal nodes. The default has a fixed seed, so that equal input has equal outcomes
+    - `explains`: outcomes say why pods were placed where they are, which takes longer
 
     Extenders of the configuration are not asked, since they may act on a real cluster: a warning in the log says so.
     The constructor raises ManifestError and ConfigError.
@@ -65,6 +68,7 @@ class Simulation:
         plugins: Iterable[type[Plugin]] = (),
         rules: Rules = NEWEST_RULES,
         random: Random | None = None,
+        explains: bool = False,
     ) -> None:
         plugins = list(plugins)
         if not isinstance(config, KubeSchedulerConfiguration):
@@ -79,6 +83,7 @@ class Simulation:
         self.time = SimulatedTime()
         self.cluster = Cluster(rules)
         self.events: list[Occurrence] = []
+        self._why_chosen: dict[str, str] = {}
         self._api = ClusterFile(self.cluster, list(files))
         self._handle = Handle(self.cluster, self._api, clock=self.time, random=random or Random(0))  # noqa: S311
         registry = Registry([*IN_TREE, *plugins], rules=rules)
@@ -93,6 +98,7 @@ class Simulation:
             self.events.append,
             sleep=self.time.sleep,
             wall_clock=self.time,
+            explain=self._note_choice if explains else None,
         )
         self._settled_seconds = config.pod_max_backoff_seconds + 2 * FLUSH_BACKOFF_SECONDS
         self._queue, self._engine, self._scheduler = parts.queue, parts.engine, parts.scheduler
@@ -226,10 +232,14 @@ class Simulation:
         if pod is None:
             reason, message = DELETED, "preempted by another pod"
         elif pod.spec.node_name:
-            return msgspec.structs.replace(outcome, node=pod.spec.node_name)
+            why = self._why_chosen.get(pod_uid(pod), "")
+            return msgspec.structs.replace(outcome, node=pod.spec.node_name, message=why)
         else:
             reason, message = self._why(pod)
         return msgspec.structs.replace(outcome, reason=reason, message=message)
+
+    def _note_choice(self, decision: Decision, _node_name: str) -> None:
+        self._why_chosen[pod_uid(decision.question.pod)] = why_chosen(decision)
 
     def _why(self, pod: Pod) -> tuple[str, str]:
         """Return the reason for which a pod has no node, and the message."""

@@ -37,7 +37,7 @@ def place_files(options: PlaceOptions) -> None:
 async def _place(options: PlaceOptions, setup: Setup) -> list[PodOutcome]:
     try:
         simulation = Simulation(
-            files=options.cluster_files, config=setup.config, plugins=setup.plugins, rules=setup.rules
+            files=options.cluster_files, config=setup.config, plugins=setup.plugins, rules=setup.rules, explains=True
         )
     except ManifestError as error:
         raise StartError(str(error)) from error
@@ -86,7 +86,7 @@ def as_text(outcomes: Sequence[PodOutcome], release: str) -> str:
 
 
 def _row(outcome: PodOutcome) -> tuple[str, str, str]:
-    why = f"{outcome.reason}: {outcome.message}" if outcome.reason else ""
+    why = f"{outcome.reason}: {outcome.message}" if outcome.reason else outcome.message
     if outcome.victims:
         why = f"{why} (preempts {', '.join(outcome.victims)})".strip()
     return f"{outcome.namespace}/{outcome.name}", outcome.node or "-", why

@@ -15,7 +15,14 @@ from extender_service.kube.types.core import Pod, Taint
 from extender_service.plugins.taint_toleration import TaintToleration
 from extender_service.scheduling.decision import Decision
 from extender_service.scheduling.engine import Engine
-from extender_service.scheduling.explanation import OTHER_REASONS, best_scores, explained, grounds, refusals
+from extender_service.scheduling.explanation import (
+    OTHER_REASONS,
+    best_scores,
+    explained,
+    grounds,
+    refusals,
+    why_chosen,
+)
 from extender_service.scheduling.question import Question
 from tests.support.objects import make_node
 from tests.support.stub_plugins import POD, Stub, make_handle, make_profile, stub_cluster
@@ -160,3 +167,45 @@ def test_a_line_of_the_log_counts_refusals_by_reason_and_by_plugin() -> None:
         "reasons": "3/6 nodes are available: 1 tainted, 2 Insufficient cpu.",
         "refused_by": "3 Rejects",
     }
+
+
+def test_a_node_is_the_best_by_the_plugin_that_makes_most_of_the_difference() -> None:
+    scores = {"Packs": {"n0": 10, "n1": 90, "n2": 30}, "Spreads": {"n0": 100, "n1": 5, "n2": 80}}
+    plugins = [Stub(name, scores=of_nodes) for name, of_nodes in scores.items()]
+    names = ["n0", "n1", "n2"]
+    decision = decided(make_profile(*plugins, weights={"Packs": 3}), stub_cluster(*names), names)
+    decision.choose()
+    assert why_chosen(decision) == "the best of 3 feasible nodes: n1 275, n2 170 (most by Packs: 270 to 90)"
+
+
+def test_of_equal_nodes_one_is_said_to_be_taken(scored: Decision) -> None:
+    name = scored.question.nodes.view.name_at(scored.choose())
+    others = [other for other in ("n1", "n2", "n5") if other != name]
+    said = why_chosen(scored)
+    assert said in [f"one of the 3 best of 6 feasible nodes: {name} 185, {other} 185" for other in others]
+
+
+def test_where_there_was_no_choice_the_reasons_against_the_others_say_why() -> None:
+    rejects = dict.fromkeys(NAMES[1:], FULL)
+    plugins = Stub("Rejects", rejects=rejects), Stub("Scores", scores=SCORES["Packs"])
+    only = decided(make_profile(*plugins), stub_cluster(*NAMES), NAMES)
+    assert why_chosen(only) == "1/6 nodes are available: 5 Insufficient cpu."
+    alone = decided(make_profile(*plugins), stub_cluster("n0"), ["n0"])
+    assert why_chosen(alone) == "1/1 nodes are available."
+
+
+def test_where_no_plugin_scores_chance_says_why() -> None:
+    decision = decided(filtering(Says([0, 1, 0], lambda _: FULL)), stub_cluster(*NAMES[:3]), NAMES[:3])
+    said = "2/3 nodes are available: 1 Insufficient cpu. No plugin scores them: one was taken at random."
+    assert why_chosen(decision) == said
+
+
+def test_the_best_of_thousands_are_found_in_their_order() -> None:
+    names = [f"n{number}" for number in range(3000)]
+    scores = {name: number % 97 for number, name in enumerate(names)}
+    decision = decided(make_profile(Stub("Scores", scores=scores)), stub_cluster(*names), names)
+    chosen = decision.question.nodes.view.name_at(decision.choose())
+    best = best_scores(grounds(decision), 40)
+    assert best[0].node_name == chosen
+    assert [node.total for node in best] == sorted(scores.values(), reverse=True)[:40]
+    assert len({node.node_name for node in best}) == 40

@@ -67,6 +67,24 @@ async def test_pods_go_where_there_is_room_and_the_others_say_why() -> None:
 
 
 @in_event_loop
+async def test_a_simulation_that_explains_says_why_each_pod_is_where_it_is() -> None:
+    objects = [node("a", cpu="3"), node("b"), pod("big", cpu="3"), pod("web"), pod("late", cpu="4")]
+    big, web, late = await settled(Simulation(objects, explains=True))
+    assert big == PodOutcome("default", "big", "a", message="1/2 nodes are available: 1 Insufficient cpu.")
+    assert web == PodOutcome("default", "web", "b", message="1/2 nodes are available: 1 Insufficient cpu.")
+    assert late.reason == "Unschedulable"
+    assert [outcome.message for outcome in await settled(Simulation(objects))][:2] == ["", ""]
+
+
+@in_event_loop
+async def test_a_pod_that_was_tried_again_is_explained_by_the_attempt_that_placed_it(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(manifest("low", "nodeName: a, priority: 0") + manifest("high", "priority: 100"))
+    [found] = await settled(Simulation([node("a", cpu="1")], files=[file], explains=True))
+    assert found == PodOutcome("default", "high", "a", message="its nominated node", victims=("default/low",))
+
+
+@in_event_loop
 async def test_without_nodes_each_pod_waits_and_the_simulation_ends() -> None:
     [found] = await settled(Simulation([pod("web")]))
     assert found == PodOutcome("default", "web", reason="Unschedulable", message="no nodes available to schedule pods")

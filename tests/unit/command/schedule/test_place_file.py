@@ -2,6 +2,7 @@ import argparse
 import asyncio
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -70,7 +71,9 @@ def test_it_prints_where_each_pod_goes_and_why_none_fits(tmp_path: Path, capsys:
         ["ml/training-1", "gpu-1"],
         ["default/big", "-"],
     ]
-    assert "(preempts ml/notebook)" in lines[3]
+    best = r"the best of \d feasible nodes: general-b \d+, \S+ \d+ \(most by \w+: \d+ to \d+\)"
+    assert all(re.fullmatch(best, line.split(maxsplit=2)[2]) for line in lines[1:3])
+    assert lines[3].endswith("its nominated node (preempts ml/notebook)")
     assert why.partition(":")[0] in lines[4]
     sums = "3 of 4 pending pods placed, 1 Unschedulable, 1 running pod deleted by preemption"
     assert lines[-1] == f"{sums} (rules of kube-scheduler {version_of(NEWEST_MINOR)})."
@@ -97,6 +100,7 @@ def test_json_has_a_record_for_each_pod(capsys: pytest.CaptureFixture[str]) -> N
         "namespace": "ml",
         "name": "training-1",
         "node": "gpu-1",
+        "message": "its nominated node",
         "victims": ["ml/notebook"],
     }
 
