@@ -88,8 +88,8 @@ class Plugin(ABC):
 
         `event` is what happened, one that `retry_on` has; `old` and `new` are the object before and after it. `old` is
         None for an object that was added, `new` for one that was deleted. An exception counts as QUEUE, so that no pod
-        is forgotten. Called from 1.32 on, and in 1.31 with the feature gate SchedulerQueueingHints; without hints, every
-        change helps.
+        is forgotten. Called from 1.32 on, and in 1.31 with the feature gate SchedulerQueueingHints; without hints,
+        every change helps.
         """
         del event, pod, old, new
         return QueueingHint.QUEUE

@@ -1,9 +1,9 @@
 """The bindings of the loop's placements, in the background, and what follows each (bindingCycle in schedule_one.go).
 
-    placed ──▶ earlier writes end ──▶ binding ──▶ bound: event, done ──▶ lost: queued again
-               (a nomination may         │          ▲
-                be one of them)          ▼          │ yes
-                                       failed ──▶ is it bound? ──no──▶ its room is free, failure handled
+placed ──▶ earlier writes end ──▶ binding ──▶ bound: event, done ──▶ lost: queued again
+           (a nomination may         │          ▲
+            be one of them)          ▼          │ yes
+                                   failed ──▶ is it bound? ──no──▶ its room is free, failure handled
 """
 
 import asyncio
@@ -28,11 +28,11 @@ from extender_service.scheduler.failure_handler import FailureHandler
 from extender_service.scheduler.failure_reports import FailureReports
 from extender_service.scheduler.pod_lister import PodLister
 from extender_service.scheduling import pod_events
-from extender_service.scheduling.under_way import BindError
 from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.pod_events import pod_reference
 from extender_service.scheduling.pod_patches import nomination_patch
 from extender_service.scheduling.pod_writes import PodWrites
+from extender_service.scheduling.under_way import BindError
 from extender_service.seams import WallClock
 
 log = logging.getLogger(__name__)

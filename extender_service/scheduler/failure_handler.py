@@ -1,8 +1,8 @@
 """What follows a failed attempt or binding: the pod is queued again, and users see why (handleSchedulingFailure).
 
-              ┌──▶ back to the queue, nominated as was decided
-    failed ───┼──▶ event
-              └──▶ condition, and nominated node, once they can be written (failure_reports.py)
+          ┌──▶ back to the queue, nominated as was decided
+failed ───┼──▶ event
+          └──▶ condition, and nominated node, once they can be written (failure_reports.py)
 """
 
 import logging

@@ -1,9 +1,9 @@
 """What follows an attempt that found pods to preempt: the pod is nominated at once, and its victims are evicted.
 
-               ┌─▶ held ──▶ victims evicted ──▶ failure handled, released
-    preempts ──┤   (until 1.32, or without DefaultPreemption at PreEnqueue)
-               └─▶ failure handled ──▶ victims evicted ──▶ tried at once if no event will wake it
-                   (from 1.33 on; PreEnqueue keeps it out of the queue meanwhile)
+           ┌─▶ held ──▶ victims evicted ──▶ failure handled, released
+preempts ──┤   (until 1.32, or without DefaultPreemption at PreEnqueue)
+           └─▶ failure handled ──▶ victims evicted ──▶ tried at once if no event will wake it
+               (from 1.33 on; PreEnqueue keeps it out of the queue meanwhile)
 """
 
 import logging

@@ -236,4 +236,3 @@ class Scheduler:
         while True:
             await self._sleep(seconds())
             flush()
-

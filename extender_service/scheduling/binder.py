@@ -25,8 +25,8 @@ from extender_service.framework.guard import CycleError
 from extender_service.framework.handle import Pods
 from extender_service.kube.api_errors import KubeError
 from extender_service.kube.types.core import pod_name
-from extender_service.scheduling.under_way import BindError, UnderWay
 from extender_service.scheduling.confirmations import CONFIRM_SECONDS, Confirmations
+from extender_service.scheduling.under_way import BindError, UnderWay
 
 log = logging.getLogger(__name__)
 

@@ -118,7 +118,7 @@ class PodWrites:
     def _is_worth_retrying(self, error: KubeError) -> bool:
         """Return whether another try may succeed: also after a lost answer, as repeating these writes does no harm."""
         if isinstance(error, ApiError) and error.status_code == 409:
-            # The API server has lost against other writers five times; about a pod that is gone, it says the same again.
+            # The API server has lost against other writers five times; of a pod that is gone, it says so again.
             return self._rules.conflicts_retried and not error.says_gone
         return is_transient(error) or isinstance(error, UnreachableError)
 

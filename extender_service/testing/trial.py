@@ -24,10 +24,10 @@ from extender_service.kube.types.core import (
     Pod,
 )
 from extender_service.kube.types.pods import pod_uid
-from extender_service.scheduling.under_way import BindError
 from extender_service.scheduling.decision import Decision
 from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.question import Question
+from extender_service.scheduling.under_way import BindError
 from extender_service.seams import RANDOM, Clock
 
 T = TypeVar("T")

@@ -9,11 +9,11 @@ from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.extender_api import ExtenderBindingArgs
 from extender_service.kube.types.pods import pod_uid
 from extender_service.scheduling import pod_events
-from extender_service.scheduling.under_way import BindError
 from extender_service.scheduling.decision import Decision
 from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.explanation import grounds, refusals
 from extender_service.scheduling.question import Question
+from extender_service.scheduling.under_way import BindError
 from extender_service.serving.scope import HungUp
 
 

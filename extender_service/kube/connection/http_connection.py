@@ -13,7 +13,7 @@ from aiohttp.client_proto import ResponseHandler
 
 from extender_service.kube.api_errors import LargeAnswerError, RefusedError, SilentError, UnreachableError
 from extender_service.kube.connection.answer_reader import AnswerReader
-from extender_service.kube.connection.connection_errors import CONNECTION_ERRORS, words_of
+from extender_service.kube.connection.connection_errors import CONNECTION_ERRORS, is_refused, words_of
 from extender_service.kube.connection.connector import Connector
 
 # The kernel holds back the rest of an answer while so much of it is unread.

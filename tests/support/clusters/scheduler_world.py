@@ -254,7 +254,9 @@ class SchedulerWorld:
     def place_of(self, pod: Pod) -> str:
         """The node on which a pod counts; empty if on none."""
         placement = self.cluster.placements.get(pod_uid(pod))
-        return self.engine.binder.confirmations.shown_on(pod_uid(pod)) or "" if placement is None else placement.node_name
+        if placement is not None:
+            return placement.node_name
+        return self.engine.binder.confirmations.shown_on(pod_uid(pod)) or ""
 
     def where(self) -> dict[str, int]:
         """How many pods wait where."""

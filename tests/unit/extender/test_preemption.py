@@ -67,9 +67,7 @@ class PreemptingWorld(ExtenderWorld):
         self.api = Api()
         self.registry = CollectorRegistry()
         writes = PodWrites(self.api, no_sleep)
-        evictions = Evictions(
-            self.engine, self.handle.preemptions, writes, self.events.append, lambda: 1_800_000_000.0
-        )
+        evictions = Evictions(self.engine, self.handle.preemptions, writes, self.events.append, lambda: 1_800_000_000.0)
         metrics = PreemptionMetrics(self.registry, self.clock, self.cluster.rules)
         self.extender.preempt_by(PreemptionWork(self.api, writes, evictions, metrics))
         self.extender.refused.is_kept = True

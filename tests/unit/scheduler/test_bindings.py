@@ -15,8 +15,8 @@ from extender_service.framework.interface import PostBind
 from extender_service.kube.api_errors import ApiError, ApiStatus, UnreachableError
 from extender_service.kube.types.core import Pod, PodStatus, ResourceList
 from extender_service.scheduler.failure_reports import MOST_REPORTS_AT_ONCE
-from extender_service.scheduling.confirmations import CONFIRM_SECONDS
 from extender_service.scheduling.binding_cycle import BindingCycle
+from extender_service.scheduling.confirmations import CONFIRM_SECONDS
 from tests.support.binding_plugins import Late
 from tests.support.clusters.scheduler_world import SchedulerWorld, full_of_reports, important, turns, whole
 from tests.support.event_loop import in_event_loop

@@ -58,9 +58,7 @@ def test_of_a_nominated_node_the_line_says_so(caplog: pytest.LogCaptureFixture) 
 
 
 @pytest.mark.parametrize("level", [logging.INFO, logging.DEBUG])
-def test_choices_are_logged_at_debug_and_passed_on_at_every_level(
-    caplog: pytest.LogCaptureFixture, level: int
-) -> None:
+def test_choices_are_logged_at_debug_and_passed_on_at_every_level(caplog: pytest.LogCaptureFixture, level: int) -> None:
     passed_on: list[str] = []
 
     def explain(decision: Decision, node_name: str) -> None:

@@ -10,8 +10,8 @@ from extender_service.cluster.state.placements import Placement
 from extender_service.kube.api_errors import UnreachableError
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.pods import pod_uid
-from extender_service.scheduling.under_way import BindError
 from extender_service.scheduling.confirmations import CONFIRM_SECONDS, RETRY_SECONDS
+from extender_service.scheduling.under_way import BindError
 from tests.support import virtual_time
 from tests.support.clusters.engines import EngineOnTwoNodes
 from tests.support.clusters.extender_world import Hold

@@ -38,6 +38,4 @@ def test_a_deadline_that_leaves_no_time_for_another_try_is_refused() -> None:
     election = LeaderElectionConfiguration().model_copy(update=times)
     with pytest.raises(StartError) as error:
         Candidacy(election, NO_CLIENT, "scheduler", THIS_MACHINE)
-    assert str(error.value) == (
-        "leaderElection.renewDeadline: 6s must be greater than 1.2 times retryPeriod (5s)"
-    )
+    assert str(error.value) == ("leaderElection.renewDeadline: 6s must be greater than 1.2 times retryPeriod (5s)")

@@ -12,8 +12,8 @@ import pytest
 from extender_service.command.cli import main, parser
 from extender_service.command.schedule import place_file
 from extender_service.command.schedule.place_file import as_text, show_progress
-from extender_service.config.release import NEWEST_MINOR, version_of
 from extender_service.command.schedule.place_options import READ, place_options
+from extender_service.config.release import NEWEST_MINOR, version_of
 from extender_service.plugin_api import (
     POD,
     ActionType,

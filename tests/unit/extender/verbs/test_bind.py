@@ -330,9 +330,7 @@ def test_a_pod_that_the_watch_shows_bound_while_it_is_read_is_not_assumed() -> N
 
 
 @pytest.mark.parametrize("now", [None, WEB, make_pod("web", uid="new")])
-def test_a_binding_that_came_to_nothing_is_found_by_reading(
-    now: Pod | None, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_binding_that_came_to_nothing_is_found_by_reading(now: Pod | None, caplog: pytest.LogCaptureFixture) -> None:
     world = world_with(confirm_seconds=0.01)
 
     async def calls() -> None:

@@ -20,9 +20,7 @@ async def test_an_error_names_the_extender_without_the_password_of_its_url() -> 
         raise AssertionError("no victim is read")
 
     async with http_server(answer) as url:
-        config = Extender(
-            url_prefix=url.replace("//", "//anna:secret@"), filter_verb="filter", node_cache_capable=True
-        )
+        config = Extender(url_prefix=url.replace("//", "//anna:secret@"), filter_verb="filter", node_cache_capable=True)
         async with posts_to(config, "extenders[0]") as posts:
             client = ExtenderClient(config, posts, NodeTable(), pod_json)
             with pytest.raises(ExtenderError) as raised:
