@@ -8,7 +8,7 @@ import sys
 from functools import cached_property, partial
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from importlib.metadata import version
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import aiohttp
@@ -19,7 +19,7 @@ from yarl import URL
 
 from extender_service.kube.connection.connection_errors import is_distrust
 from extender_service.kube.connection.first_success import first_success
-from extender_service.kube.connection.transport import AiohttpTransport
+from extender_service.kube.connection.transport import AiohttpTransport, Tls
 from extender_service.kube.credentials.client_tls import ServerTrust
 from extender_service.kube.credentials.identity import Identity
 from extender_service.kube.credentials.lookup import Credentials
@@ -51,7 +51,7 @@ class Connector:
 
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
-        self._tls: ssl.SSLContext | Literal[True] = True
+        self._tls: Tls = True
 
     def show(self, identity: Identity, trust: ServerTrust) -> None:
         """Present an identity's certificate on connections that are opened from now on, to whom `trust` allows.
@@ -100,7 +100,7 @@ class Connector:
             read_bufsize=_READ_BYTES,
         )
         return httpx.AsyncClient(
-            transport=AiohttpTransport(session),
+            transport=AiohttpTransport(session, lambda: self._tls),
             headers={"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": USER_AGENT},
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
             trust_env=False,

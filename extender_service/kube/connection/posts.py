@@ -9,6 +9,9 @@ import httpx
 
 from extender_service.kube.api_errors import KubeError
 from extender_service.kube.connection.connector import Connector
+from extender_service.kube.credentials.client_tls import ServerTrust
+from extender_service.kube.credentials.errors import CredentialsError
+from extender_service.kube.credentials.identity import Identity
 from extender_service.kube.credentials.lookup import Credentials
 
 # Five thousand nodes of 20 KB are 100 MB.
@@ -27,10 +30,12 @@ class Posts:
         self._credentials = credentials
         self._timeout_seconds = timeout_seconds
         self._connector = Connector(credentials)
+        self._shown: tuple[Identity, ServerTrust] | None = None
         self._client: httpx.AsyncClient | None = None
 
     async def __aenter__(self) -> Self:
-        self._connector.show(await self._credentials.identity.get(), self._credentials.trust.current())
+        """Raises CredentialsError."""
+        await self._show()
         self._client = self._connector.client()
         return self
 
@@ -45,37 +50,43 @@ class Posts:
 
         The server may close a connection just when it is used again: then what `is_repeatable` is sent once more.
         """
-        shown = self._shown(verb)
+        url = f"{self._credentials.shown_server}/{verb}"
         try:
+            await self._show()
             async with asyncio.timeout(self._timeout_seconds):
                 try:
-                    return await self._send(verb, body)
+                    return await self._send(verb, url, body)
                 except httpx.ReadError:
                     if not is_repeatable:
                         raise
-                return await self._send(verb, body)
+                return await self._send(verb, url, body)
         except TimeoutError as error:
             seconds = self._timeout_seconds
             limit = "" if seconds is None else f" within {seconds:g} s"
-            raise PostError(f'Post "{shown}": no whole answer{limit}') from error
-        except httpx.TransportError as error:
-            raise PostError(f'Post "{shown}": {error}') from error
+            raise PostError(f'Post "{url}": no whole answer{limit}') from error
+        except (httpx.TransportError, CredentialsError) as error:
+            raise PostError(f'Post "{url}": {error}') from error
 
-    def _shown(self, verb: str) -> str:
-        return f"{self._credentials.shown_server}/{verb}"
+    async def _show(self) -> None:
+        """Have new connections show the client certificate as it is now. Raises CredentialsError."""
+        identity = self._credentials.identity.current() or await self._credentials.identity.get()
+        shown = identity, self._credentials.trust.current()
+        if shown != self._shown:
+            self._connector.show(*shown)
+            self._shown = shown
 
-    async def _send(self, verb: str, body: bytes) -> bytes:
+    async def _send(self, verb: str, shown_url: str, body: bytes) -> bytes:
         assert self._client is not None, "used outside its context"
         url = f"{self._credentials.server}/{verb}"
         headers = {"Content-Type": "application/json"}
         async with self._client.stream("POST", url, content=body, headers=headers, timeout=None) as response:
             if response.status_code != httpx.codes.OK:
-                raise PostError(f"failed {verb} with extender at URL {self._shown(verb)}, code {response.status_code}")
+                raise PostError(f"failed {verb} with extender at URL {shown_url}, code {response.status_code}")
             answer = bytearray()
             async for chunk in response.aiter_bytes():
                 answer += chunk
                 if len(answer) > _MOST_BYTES:
-                    raise PostError(f'Post "{self._shown(verb)}": the answer is larger than {_MOST_BYTES >> 20} MiB')
+                    raise PostError(f'Post "{shown_url}": the answer is larger than {_MOST_BYTES >> 20} MiB')
             return bytes(answer)
 
 

@@ -4,8 +4,10 @@ Written here because httpx-aiohttp, the library for that, sends two headers of o
 errors pass that are not httpx's, and gives out a list in pieces of 16 KiB.
 """
 
-from collections.abc import AsyncIterator, Iterator
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 import aiohttp
 import aiohttp_socks
@@ -14,6 +16,9 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from extender_service.kube.connection.connection_errors import own_words
+
+Tls = ssl.SSLContext | Literal[True]
+"""A context, or aiohttp's own where there is no TLS."""
 
 # What aiohttp raises and what that is to httpx; the first line that fits counts.
 _ERRORS: tuple[tuple[tuple[type[Exception], ...], type[httpx.TransportError]], ...] = (
@@ -36,8 +41,10 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
     aiohttp, a POST or PATCH never is.
     """
 
-    def __init__(self, session: aiohttp.ClientSession) -> None:
+    def __init__(self, session: aiohttp.ClientSession, tls: Callable[[], Tls]) -> None:
+        """`tls` returns what new connections begin with; one that is kept is used again while it returns the same."""
         self._session = session
+        self._tls = tls
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request; its body is read already, the response's is not."""
@@ -50,6 +57,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
                 headers=CIMultiDict(request.headers.multi_items()),
                 data=request.content or None,
                 allow_redirects=False,
+                ssl=self._tls(),
                 timeout=aiohttp.ClientTimeout(connect=timeout["connect"], sock_read=timeout["read"]),
             )
         return httpx.Response(answer.status, headers=answer.raw_headers, stream=_Body(answer))

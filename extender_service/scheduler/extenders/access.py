@@ -7,27 +7,19 @@ from extender_service.kube.connection.posts import Posts, is_url
 from extender_service.kube.credentials.client_tls import ServerTrust, client_context
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.files import read_file
-from extender_service.kube.credentials.identity import CurrentIdentity, Identity
+from extender_service.kube.credentials.identity import CurrentIdentity, KubeconfigUser
+from extender_service.kube.credentials.kubeconfig import User
 from extender_service.kube.credentials.lookup import Credentials
 from extender_service.kube.credentials.proxy import environment_proxy
 from extender_service.kube.credentials.server_trust import CurrentTrust
 from extender_service.seams import WallClock
 
 
-class _Fixed:
-    """A client certificate that stays as it was read at the start, as in kube-scheduler."""
-
-    def __init__(self, identity: Identity) -> None:
-        self._identity = identity
-
-    async def read(self) -> tuple[Identity, float]:
-        return self._identity, float("inf")
-
-
 def posts_to(extender: Extender, where: str, wall_clock: WallClock) -> Posts:
     """Return what sends requests to an extender. `where` names its part of the configuration.
 
-    Raises CredentialsError.
+    Files with a client certificate and its key are read again as they change, as in kube-scheduler. The authority stays
+    as it was at the start, as it does there. Raises CredentialsError.
     """
     server = extender.url_prefix.rstrip("/")
     if not is_url(server):
@@ -46,7 +38,13 @@ def posts_to(extender: Extender, where: str, wall_clock: WallClock) -> Posts:
     trust = ServerTrust(authority, tls.server_name, insecure, where)
     if server.startswith("https:"):
         client_context(trust, certificate, key, where)  # reports what is unusable at the start
-    identity = CurrentIdentity(_Fixed(Identity("", certificate, key)), wall_clock)
+    user = User(
+        client_certificate=tls.cert_file,
+        client_certificate_data=base64.b64decode(tls.cert_data),
+        client_key=tls.key_file,
+        client_key_data=base64.b64decode(tls.key_data),
+    )
+    identity = CurrentIdentity(KubeconfigUser(user, where, wall_clock), wall_clock)
     trusted = CurrentTrust(trust, now=wall_clock)
     credentials = Credentials(server, environment_proxy(server), (), identity, trusted, where)
     # As in Go's http.Client, a negative time is no limit.
