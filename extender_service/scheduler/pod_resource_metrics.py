@@ -115,12 +115,13 @@ class PodResourceMetrics:
                 continue
             usage = _unpack(self._usages[slot])
             node = "" if self._is_pending("/".join(facts.key)) else facts.node_name
-            scheduler, priority = _escaped(self._schedulers[slot]), int(pods.priority[slot])
+            # An API server of 1.31, for one, takes any text as the node's name in a binding.
+            labels = (
+                f'namespace="{_escaped(facts.namespace)}",pod="{_escaped(facts.name)}",node="{_escaped(node)}",'
+                f'scheduler="{_escaped(self._schedulers[slot])}",priority="{int(pods.priority[slot])}"'
+            )
             for resource, unit, amount in usage.requests if name == REQUEST else usage.limits:
-                yield (
-                    f'{name}{{namespace="{facts.namespace}",pod="{facts.name}",node="{node}",scheduler="{scheduler}",'
-                    f'priority="{priority}",resource="{_escaped(resource)}",unit="{unit}"}} {amount}\n'
-                )
+                yield f'{name}{{{labels},resource="{_escaped(resource)}",unit="{unit}"}} {amount}\n'
 
 
 def _usage_of(pod: AnyPod, *, shows_pod_level: bool) -> bytes:

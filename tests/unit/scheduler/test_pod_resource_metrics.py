@@ -131,6 +131,14 @@ def test_labels_are_escaped_and_a_pending_pod_has_no_node() -> None:
     assert 'node="",scheduler="a\\"b\\\\\\n"' in series
 
 
+def test_the_node_of_a_binding_adds_no_series() -> None:
+    world = World()
+    forged = 'a"} 0\nkube_pod_resource_request{namespace="other",pod="p\\'
+    world.show(shown("web", {"nodeName": forged, "containers": [container({"cpu": "1"}, {})]}))
+    [series] = world.series()
+    assert 'node="a\\"} 0\\nkube_pod_resource_request{namespace=\\"other\\",pod=\\"p\\\\",scheduler=' in series
+
+
 @in_event_loop
 async def test_many_pods_come_in_parts() -> None:
     world = World()
