@@ -20,6 +20,9 @@ log = logging.getLogger(__name__)
 # LimitedConnections to accept before others have their turn, and how long to wait where the system has no more to give.
 _ACCEPTED_AT_ONCE = 100
 _PAUSE_SECONDS = 1.0
+# TLS handshakes that begin in one turn of the event loop: the first answer takes 0.3 ms of processor time, or more, for
+# which calls wait.
+HANDSHAKES_AT_ONCE = 8
 # The time for answers to probes, after the last call has finished.
 _PROBES_GRACE_SECONDS = 1
 
@@ -89,6 +92,7 @@ class Acceptor:
         self._context = context
         self._loop = asyncio.get_running_loop()
         self._opening: set[asyncio.Task[None]] = set()
+        self._handshakes = asyncio.Semaphore(HANDSHAKES_AT_ONCE)
         self._resumption: asyncio.TimerHandle | None = None
 
     def start(self) -> Self:
@@ -130,12 +134,41 @@ class Acceptor:
     async def _open(self, accepted: socket.socket) -> None:
         accepted.settimeout(0)
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        seconds = None if self._context is None else self._connections.limits.handshake_seconds
         try:
-            await self._loop.connect_accepted_socket(
-                self._protocol, accepted, ssl=self._context, ssl_handshake_timeout=seconds
-            )
-        except ConnectionAbortedError:
+            if self._context is None:
+                await self._loop.connect_accepted_socket(self._protocol, accepted)
+            else:
+                await self._shake_hands(accepted, self._context)
+        except TimeoutError:
             self._connections.refusals.add("slow", "a TLS handshake did not end in time (--tls-handshake-timeout)")
         except OSError:
             pass  # server_tls.py counts and logs why a handshake failed
+
+    async def _shake_hands(self, accepted: socket.socket, context: ssl.SSLContext) -> None:
+        seconds = self._connections.limits.handshake_seconds
+        async with asyncio.timeout(seconds):
+            try:
+                await self._first_bytes(accepted)
+                await self._turn()
+            except asyncio.CancelledError:
+                accepted.close()
+                raise
+            # Its own limit, by default a minute, must not be less.
+            await self._loop.connect_accepted_socket(
+                self._protocol, accepted, ssl=context, ssl_handshake_timeout=seconds
+            )
+
+    async def _first_bytes(self, accepted: socket.socket) -> None:
+        """Wait until the client has sent something: one that is silent takes nobody's turn."""
+        come = asyncio.Event()
+        self._loop.add_reader(accepted.fileno(), come.set)
+        try:
+            await come.wait()
+        finally:
+            self._loop.remove_reader(accepted.fileno())
+
+    async def _turn(self) -> None:
+        """Wait until a handshake may begin, those of clients that came first before it."""
+        await self._handshakes.acquire()
+        # Not once it has ended: a client that never answers would keep others from theirs.
+        self._loop.call_soon(self._handshakes.release)

@@ -2,6 +2,7 @@ import asyncio
 import errno
 import socket
 import ssl
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, cast
@@ -11,9 +12,9 @@ import trustme
 import uvloop
 
 from extender_service.serving.connection_limits import ConnectionLimits, LimitedConnections
-from extender_service.serving.limited_server import Acceptor
+from extender_service.serving.limited_server import HANDSHAKES_AT_ONCE, Acceptor
 from extender_service.serving.refusals import Refusals
-from extender_service.serving.server_tls import ServingCertificates, TLSFiles
+from extender_service.serving.server_tls import ServingCertificates, TLSConnection, TLSFiles
 from tests.support.servers.certificates import client_context, issue, overwrite, pem_files
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
@@ -113,6 +114,72 @@ def test_handshakes_that_hang_make_room_for_those_who_prove_themselves(run: Run,
         await world.close()
 
     run(main())
+
+
+@both_loops
+def test_of_a_flood_of_handshakes_few_are_worked_on_in_one_turn_of_the_event_loop(
+    run: Run, tls: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn = 0
+    answered_in: Counter[int] = Counter()
+    do_handshake = TLSConnection.do_handshake
+
+    def counted(connection: TLSConnection) -> None:
+        try:
+            do_handshake(connection)
+        finally:
+            answered_in[turn] += connection.outgoing.pending > 0
+
+    async def count_turns() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    async def main() -> None:
+        world = World(tls)
+        callers = [socket.create_connection(("127.0.0.1", world.port)) for _ in range(100)]
+        for caller in callers:
+            caller.sendall(client_hello())
+        counting = asyncio.create_task(count_turns())
+        await until(lambda: answered_in.total() == len(callers))
+        counting.cancel()
+        assert max(answered_in.values()) <= 2 * HANDSHAKES_AT_ONCE
+        for caller in callers:
+            caller.close()
+        await world.close()
+
+    monkeypatch.setattr(TLSConnection, "do_handshake", counted)
+    run(main())
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0], ids=["nothing", "half a hello", "a hello"])
+@both_loops
+def test_clients_that_do_not_go_on_keep_nobody_from_a_handshake(run: Run, tls: ssl.SSLContext, share: float) -> None:
+    async def main() -> None:
+        world = World(tls)
+        hello = client_hello()
+        silent = [await asyncio.open_connection("127.0.0.1", world.port) for _ in range(5 * HANDSHAKES_AT_ONCE)]
+        for _, writer in silent:
+            writer.write(hello[: int(share * len(hello))])
+        await until(lambda: len(world.connections) == len(silent))
+        async with asyncio.timeout(5):
+            assert await world.echo(client_context(AUTHORITY, issue(AUTHORITY, "a.test"))) == b"hello"
+        for _, writer in silent:
+            writer.transport.abort()
+        await until(lambda: len(world.connections) == 0)
+        await world.close()
+
+    run(main())
+
+
+def client_hello() -> bytes:
+    """The first bytes of a TLS client."""
+    sent = ssl.MemoryBIO()
+    client = client_context(AUTHORITY).wrap_bio(ssl.MemoryBIO(), sent, server_hostname="127.0.0.1")
+    with pytest.raises(ssl.SSLWantReadError):
+        client.do_handshake()
+    return sent.read()
 
 
 @both_loops
