@@ -16,6 +16,7 @@ from extender_service.extender.docs_page import answer_docs
 from extender_service.extender.overload.overload import Limit, LimitError, Load
 from extender_service.extender.reporting.observation import Observation, Observer, Verb
 from extender_service.extender.service import ExtenderService
+from extender_service.extender.trust import UnavailableError
 from extender_service.extender.wire.bodies import Answer, Body
 from extender_service.extender.wire.decoding import ArgsDecoder, error_text
 from extender_service.extender.wire.description import describe
@@ -117,15 +118,17 @@ class _Endpoint:
         except (DecodeError, QuantityError, CycleError, BindError, HungUpError, LimitError) as error:
             observation.error = error_text(str(error))
             observation.limit = _limit(error)
+            status = _status(error)
             if isinstance(error, LimitError) and error.status is not None:
-                status, body = error.status, (_encode(ErrorResult(observation.error)),)
+                body = (_encode(ErrorResult(observation.error)),)
         except Exception as error:
             log.exception("a call failed", extra={"verb": self._verb})
             observation.error = error_text(f"internal error: {type(error).__name__}: {error}")
+            status = 500
         finally:
             call.end()
         if observation.error and not body:
-            status, failed = failure(self._verb, observation.error)
+            status, failed = failure(self._verb, observation.error, status)
             body = (failed,)
         observation.seconds = self._clock() - call.arrived
         observation.at = self._wall_clock()
@@ -142,6 +145,15 @@ def _limit(error: Exception) -> Limit:
     if isinstance(error, LimitError):
         return error.limit
     return "decision-time" if isinstance(error, OutOfTimeError) else ""
+
+
+def _status(error: Exception) -> int:
+    """Return the HTTP status of an error, which says whether the caller, the moment or this service is at fault."""
+    if isinstance(error, LimitError):
+        return error.status or 503
+    if isinstance(error, DecodeError | QuantityError | HungUpError):
+        return 400
+    return 503 if isinstance(error, OutOfTimeError | UnavailableError) else 500
 
 
 class _Verbs:

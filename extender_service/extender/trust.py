@@ -8,6 +8,10 @@ from extender_service.framework.guard import CycleError
 UNKNOWN_CLUSTER = "extender-service does not know the cluster well enough to decide"
 
 
+class UnavailableError(CycleError):
+    """This service may not answer now. It may later, or another one may."""
+
+
 class Trust:
     """Checks that this service may answer.
 
@@ -26,15 +30,15 @@ class Trust:
             await self._leadership.wait()
 
     def require(self) -> None:
-        """Raise CycleError while the cluster is not known well enough, or another pair works."""
+        """Raise UnavailableError while the cluster is not known well enough, or another pair works."""
         if self._leadership is not None:
             self.require_lead()
         problem = self._distrust()
         if problem is not None:
-            raise CycleError(f"{UNKNOWN_CLUSTER}: {problem}")
+            raise UnavailableError(f"{UNKNOWN_CLUSTER}: {problem}")
 
     def require_lead(self) -> None:
-        """Raise CycleError while another pair of kube-scheduler and service works, or may do so."""
+        """Raise UnavailableError while another pair of kube-scheduler and service works, or may do so."""
         problem = None if self._leadership is None else self._leadership.problem()
         if problem is not None:
-            raise CycleError(f"extender-service places no pods now: {problem}")
+            raise UnavailableError(f"extender-service places no pods now: {problem}")

@@ -89,11 +89,13 @@ def test_pods_that_may_be_expected_may_be_victims(args: Any, uid: str) -> None:
 
 
 def test_statuses_that_kube_scheduler_can_do_nothing_with() -> None:
-    assert found("beside", "prioritize", ASKED, {"Error": "why"}, status=400) == []
+    for status in (400, 500, 503):
+        assert found("beside", "prioritize", ASKED, {"Error": "why"}, status=status) == []
     assert found("beside", "filter", ASKED, {"Error": "why"}, status=400) == ["filter must not answer with status 400"]
     assert found("beside", "prioritize", ASKED, [], status=400) == ["refused without an error"]
-    [problem] = problems("beside", Request.call("preempt", b""), Answer(400, b"Invalid HTTP"), is_known=bool)
-    assert "not JSON" in problem
+    for status, text in ((400, b"Invalid HTTP"), (500, b"Internal Server Error")):
+        [problem] = problems("beside", Request.call("preempt", b""), Answer(status, text), is_known=bool)
+        assert "not JSON" in problem
     [problem] = found("beside", "bind", {}, {}, status=500)
     assert "status 500" in problem
 

@@ -42,7 +42,7 @@ async def answering_at_start(listeners: Listeners, limits: ConnectionLimits, hea
 
     async def fail(request: Request) -> Response:
         problem = f"{trust.UNKNOWN_CLUSTER}: {first_problem(health.readiness)}"
-        status, body = failure(request.url.path[1:], problem)
+        status, body = failure(request.url.path[1:], problem, 503)
         return Response(body, status, media_type="application/json")
 
     probes, verbs = health_routes(health), [Route(f"/{verb}", fail, methods=["POST"]) for verb in VERBS]

@@ -20,7 +20,7 @@ _POD = {
 _NODES_ARGS = {"Pod": _POD, "NodeNames": ["node-a", "node-b", "node-c"]}
 _VICTIMS = {"node-c": {"Pods": [{"UID": "0c0d3a4e-93a5-4b52-8c9f-1d3f7f6f7c1a"}], "NumPDBViolations": 0}}
 
-# Verb -> (what it is for, body, its example, answer, its example by name, the status of an error and its type).
+# Verb -> what it is for, body, its example, answer, its examples by name, and the type of an error that is no answer.
 _VERBS: dict[str, dict[str, Any]] = {
     "filter": {
         "summary": "Which nodes a pod may go to",
@@ -80,6 +80,14 @@ _VERBS: dict[str, dict[str, Any]] = {
             "bound elsewhere": {"Error": "pod default/web-0 is already bound to node-b"},
         },
     },
+}
+
+# The statuses of an error where an answer has no field for it.
+_ERRORS = {
+    "400": "What is wrong with the body",
+    "500": "What failed here, such as a plugin",
+    "503": "Why the service cannot decide now: too many calls or bytes, too little time, a state of the cluster that is "
+    "not known well enough, or another service leads",
 }
 
 # What the service requires of a body. The types have defaults, so that it can say what is missing.
@@ -150,7 +158,8 @@ def _operation(verb: str, facts: dict[str, Any], schema_of: dict[str, Any]) -> d
         "503": {"description": "Bodies take too much memory together", "content": {"application/json": refused}},
     }
     if "error" in facts:
-        responses["400"] = {"description": "What is wrong with the body", "content": {"application/json": refused}}
+        for status, meaning in _ERRORS.items():
+            responses[status] = {"description": meaning, "content": {"application/json": refused}}
     return {
         "operationId": verb,
         "summary": facts["summary"],

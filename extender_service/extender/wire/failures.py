@@ -9,11 +9,11 @@ VERBS = ("filter", "prioritize", "preempt", "bind")
 _encode = msgspec.json.Encoder().encode
 
 
-def failure(verb: str, error: str) -> tuple[int, bytes]:
-    """Return the status and the body of an answer with this error."""
+def failure(verb: str, error: str, status: int) -> tuple[int, bytes]:
+    """Return the status and the body of an answer with this error; `status` is for answers without a field for it."""
     if verb == "filter":
         return 200, _encode(ExtenderFilterResult(error=error))
     if verb == "bind":
         return 200, _encode(ExtenderBindingResult(error))
-    # The other two answers have no field for an error; kube-scheduler reads only the status.
-    return 400, _encode(ErrorResult(error))
+    # kube-scheduler reads only the status of the other two, and takes all but 200 for an error.
+    return status, _encode(ErrorResult(error))

@@ -245,7 +245,7 @@ def test_no_verb_is_answered_while_another_works() -> None:
         assert await lease.world.bind(WEB, "a") == refusal
         for verb, body in (("prioritize", {"NodeNames": ["a"]}), ("preempt", {"NodeNameToMetaVictims": {}})):
             answer = await lease.world.post(verb, {"Pod": {"metadata": {"name": "web", "uid": "u"}}, **body})
-            assert answer.status_code == 400
+            assert answer.status_code == 503
         assert lease.world.pods.bound == []
 
     run(test)

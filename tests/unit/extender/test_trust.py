@@ -4,8 +4,7 @@ from typing import cast
 import pytest
 
 from extender_service.extender.leadership import Leadership
-from extender_service.extender.trust import Trust
-from extender_service.framework.guard import CycleError
+from extender_service.extender.trust import Trust, UnavailableError
 
 
 class Lead:
@@ -34,7 +33,7 @@ def test_a_service_that_knows_the_cluster_and_leads_may_answer() -> None:
 
 def test_a_cluster_that_is_not_known_well_enough_does_not_keep_bindings_from_going_on() -> None:
     stale = trust("pods: stale", Lead(None))
-    with pytest.raises(CycleError, match="does not know the cluster well enough to decide: pods: stale"):
+    with pytest.raises(UnavailableError, match="does not know the cluster well enough to decide: pods: stale"):
         stale.require()
     stale.require_lead()
 
@@ -42,7 +41,7 @@ def test_a_cluster_that_is_not_known_well_enough_does_not_keep_bindings_from_goi
 def test_who_leads_is_the_first_reason() -> None:
     other = trust("pods: stale", Lead("the lease is held by other"))
     for require in (other.require, other.require_lead):
-        with pytest.raises(CycleError, match=r"^extender-service places no pods now: the lease is held by other$"):
+        with pytest.raises(UnavailableError, match=r"^extender-service places no pods now: the lease is held by other$"):
             require()
 
 

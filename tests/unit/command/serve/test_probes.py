@@ -27,7 +27,7 @@ def test_at_the_start_probes_are_answered_and_calls_hear_what_is_missing(ports: 
         for answer in (filtered, bound):
             assert (answer.status_code, answer.json()["Error"]) == (200, error)
         for answer in (scored, preempted):
-            assert (answer.status_code, answer.json()["Error"]) == (400, error)
+            assert (answer.status_code, answer.json()["Error"]) == (503, error)
 
     async def main() -> None:
         health = Health({"api-server-release": lambda: "no route"})

@@ -133,7 +133,7 @@ def test_what_prefilter_refused_is_scored_all_the_same() -> None:
 def test_an_invalid_score_is_an_error_that_has_no_room_in_the_answer() -> None:
     world = numbered(101, mode="replace")
     answer = asyncio.run(world.post("prioritize", {"Pod": WEB, "NodeNames": ["n-101"]}))
-    assert answer.status_code == 400
+    assert answer.status_code == 500
     assert answer.json() == {
         "Error": 'applying score defaultWeights on Score plugins: plugin "ByNumber" returns an invalid score 101, it '
         "should in the range of [0, 100] after normalizing"

@@ -74,9 +74,10 @@ def test_answers_that_are_shown_have_the_form_of_answers(verb: str) -> None:
         assert msgspec.to_builtins(msgspec.convert(example["value"], ANSWERS[verb])) == example["value"]
 
 
-def test_what_has_no_room_for_an_error_answers_400() -> None:
+@pytest.mark.parametrize("status", ["400", "500"])
+def test_what_has_no_room_for_an_error_answers_with_a_status(status: str) -> None:
     for verb in BODIES:
-        refused = operation(verb)["responses"].get("400")
+        refused = operation(verb)["responses"].get(status)
         assert (refused is not None) == (verb in ("prioritize", "preempt"))
         if refused:
             validate(msgspec.to_builtins(ErrorResult("no")), refused["content"]["application/json"]["schema"])
