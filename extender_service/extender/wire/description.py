@@ -86,8 +86,8 @@ _VERBS: dict[str, dict[str, Any]] = {
 _ERRORS = {
     "400": "What is wrong with the body",
     "500": "What failed here, such as a plugin",
-    "503": "Why the service cannot decide now: too many calls or bytes, too little time, a state of the cluster that is "
-    "not known well enough, or another service leads",
+    "503": "Why the service cannot decide now: too many calls or bytes, too little time, a state of the cluster that "
+    "is not known well enough, or another service leads",
 }
 
 # What the service requires of a body. The types have defaults, so that it can say what is missing.

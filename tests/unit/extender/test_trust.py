@@ -41,7 +41,9 @@ def test_a_cluster_that_is_not_known_well_enough_does_not_keep_bindings_from_goi
 def test_who_leads_is_the_first_reason() -> None:
     other = trust("pods: stale", Lead("the lease is held by other"))
     for require in (other.require, other.require_lead):
-        with pytest.raises(UnavailableError, match=r"^extender-service places no pods now: the lease is held by other$"):
+        with pytest.raises(
+            UnavailableError, match=r"^extender-service places no pods now: the lease is held by other$"
+        ):
             require()
 
 
