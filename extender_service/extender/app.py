@@ -12,14 +12,13 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from extender_service.extender.calls import Call, HungUpError, answer
-from extender_service.extender.docs_page import answer_docs
+from extender_service.extender.docs_page import answer_description, answer_docs
 from extender_service.extender.overload.overload import Limit, LimitError, Load
 from extender_service.extender.reporting.observation import Observation, Observer, Verb
 from extender_service.extender.service import ExtenderService
 from extender_service.extender.trust import UnavailableError
 from extender_service.extender.wire.bodies import Answer, Body
 from extender_service.extender.wire.decoding import ArgsDecoder, error_text
-from extender_service.extender.wire.description import describe
 from extender_service.extender.wire.failures import failure
 from extender_service.extender.wire.nodes_args import ExtenderArgsDecoder
 from extender_service.extender.wire.passing_names import PassingNamesEncoder
@@ -73,10 +72,10 @@ class _Application(FastAPI):
     """Answers verbs itself, as the framework's routing takes longer than a decision, and leaves all else to it."""
 
     def __init__(self, verbs: Mapping[str, ASGIApp]) -> None:
-        # The framework's own pages load their scripts from a CDN.
-        super().__init__(title="extender-service", docs_url=None, redoc_url=None)
-        self.openapi = describe  # type: ignore[method-assign]
+        # The framework's own pages load their scripts from a CDN, and its description is encoded for each request.
+        super().__init__(title="extender-service", openapi_url=None, docs_url=None, redoc_url=None)
         self.router.routes.append(Route("/docs", answer_docs))
+        self.router.routes.append(Route("/openapi.json", answer_description))
         self._verbs = verbs
         for path, endpoint in verbs.items():
             self.router.routes.append(Route(path, endpoint, methods=["POST"]))

@@ -1,4 +1,5 @@
-"""The page at /docs: the API's description as HTML, without scripts and without files from other hosts."""
+"""The API's description: for people the page at /docs, without scripts and without files from other hosts, and for
+programs /openapi.json. Each is made once: callers wait for the event loop meanwhile."""
 
 import base64
 import hashlib
@@ -10,8 +11,9 @@ from functools import cache
 from html import escape
 from typing import Any
 
+import msgspec
 from starlette.requests import Request
-from starlette.responses import HTMLResponse
+from starlette.responses import HTMLResponse, Response
 
 from extender_service.extender.wire.description import describe
 
@@ -48,6 +50,16 @@ async def answer_docs(request: Request) -> HTMLResponse:
     """Answer with the page; its commands call the service at the address of the request."""
     address = shlex.quote(str(request.base_url).rstrip("/"))
     return HTMLResponse(_page().replace(_ADDRESS, escape(address)), headers=_HEADERS)
+
+
+async def answer_description(_: Request) -> Response:
+    """Answer with the OpenAPI description."""
+    return Response(_description(), media_type="application/json")
+
+
+@cache
+def _description() -> bytes:
+    return msgspec.json.encode(describe())
 
 
 @cache

@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from extender_service.extender.wire.description import describe
@@ -77,6 +78,17 @@ def test_nothing_comes_from_elsewhere_and_nothing_runs() -> None:
         "frame-ancestors": "'none'",
         "style-src": f"'sha256-{digest}'",
     }
+
+
+def test_programs_get_the_description_which_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = get("/openapi.json")
+    assert (answer.headers["content-type"], answer.json()) == ("application/json", DESCRIPTION)
+
+    def make(*_: object, **__: object) -> None:
+        raise AssertionError("it takes as long as twenty decisions")
+
+    monkeypatch.setattr(msgspec.json, "schema_components", make)
+    assert get("/openapi.json").content == answer.content
 
 
 @pytest.mark.parametrize("path", ["/redoc", "/docs/oauth2-redirect"])
