@@ -220,8 +220,7 @@ class _Verbs:
         ):
             if not value:
                 raise DecodeError(f"{field} is missing")
-            if len(value) > LONGEST_NAME:
-                raise DecodeError(f"{field} has {len(value)} characters, of which {LONGEST_NAME} are the most")
+            _require_short(field, value)
         observation.pod = f"{args.pod_namespace}/{args.pod_name}"
         observation.node_name = args.node
         with call.load.binding():
@@ -242,8 +241,16 @@ def _required_pod(pod: Pod | None, observation: Observation) -> Pod:
     if not pod.metadata.namespace:
         # kube-scheduler always sends a namespace; for requests made by hand, the default is kubectl's.
         pod = structs.replace(pod, metadata=structs.replace(pod.metadata, namespace=DEFAULT_NAMESPACE))
+    # The log has them.
+    _require_short("Pod.metadata.name", pod.metadata.name)
+    _require_short("Pod.metadata.namespace", pod.metadata.namespace)
     observation.pod = pod_name(pod)
     return pod
+
+
+def _require_short(field: str, name: str) -> None:
+    if len(name) > LONGEST_NAME:
+        raise DecodeError(f"{field} has {len(name)} characters, of which {LONGEST_NAME} are the most")
 
 
 def _require_nodes(args: ExtenderArgs) -> None:

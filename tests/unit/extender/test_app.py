@@ -90,6 +90,15 @@ def test_a_malformed_body_is_answered_in_the_verbs_own_form(verb: Verb, body: by
             {"PodName": 254 * "x", "PodNamespace": "default", "PodUID": "u", "Node": "a"},
             "PodName has 254 characters, of which 253 are the most",
         ),
+        *[
+            (
+                verb,
+                {"Pod": {"metadata": {field: 254 * "x"}}, "NodeNames": ["a"], "NodeNameToMetaVictims": {}},
+                f"Pod.metadata.{field} has 254 characters, of which 253 are the most",
+            )
+            for verb in ("filter", "prioritize", "preempt")
+            for field in ("name", "namespace")
+        ],
         (
             "preempt",
             {"Pod": {"metadata": {"labels": {f"k{n}": "" for n in range(2000)}}}},
