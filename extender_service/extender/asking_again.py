@@ -79,7 +79,8 @@ class AskingAgain:
         self._limit = TokenBucket(_PER_SECOND, _BURST, clock=clock)
         self._under_way: set[asyncio.Task[None]] = set()
         self._warn_at = clock()
-        self._first = 0
+        # UIDs of those that this round has not dealt with.
+        self._left: set[str] = set()
 
     async def run(self, is_idle: Callable[[], bool]) -> None:
         """Look at refused pods again and again, while `is_idle` returns that no call is in work. Never returns."""
@@ -99,26 +100,38 @@ class AskingAgain:
         except CycleError:
             return
         stop_at = self._clock() + _DECIDING_SECONDS
-        refusals = self._refused.all()
-        # What there was no time for comes first the next time.
-        for refusal in refusals[self._first :]:
-            self._first += 1
-            if self._is_over(refusal):
+        for refusal in self._next():
+            if self._is_placed(refusal):
                 self._refused.forget(refusal.uid)
             elif self._should_ask(refusal):
                 if not self._turns.has_free:
                     return
                 self._begin(refusal)
+            elif self._is_over(refusal):
+                self._refused.forget(refusal.uid)
+            self._left.discard(refusal.uid)
             if self._clock() >= stop_at or not is_idle():
                 return
-        self._first = 0
+
+    def _next(self) -> list[Refusal]:
+        """Return the refusals that there was no time for in this round, or all, for another round."""
+        refusals = self._refused.all()
+        left = [refusal for refusal in refusals if refusal.uid in self._left]
+        if not left:
+            self._left = {refusal.uid for refusal in refusals}
+        return left or refusals
+
+    def _is_placed(self, refusal: Refusal) -> bool:
+        known = self._cluster.pod(refusal.uid)
+        return self._cluster.placements.get(refusal.uid) is not None or bool(known and known.node_name)
 
     def _is_over(self, refusal: Refusal) -> bool:
-        """Return whether the pod was placed since, or kube-scheduler has seen by itself what could help."""
-        known = self._cluster.pod(refusal.uid)
-        is_placed = self._cluster.placements.get(refusal.uid) is not None or bool(known and known.node_name)
-        is_old = self._clock() > refusal.at + REMEMBERED_SECONDS and not refusal.is_withheld
-        return is_placed or is_old
+        """Return whether kube-scheduler sees by itself what may help from now on.
+
+        Asked after a decision: where many are refused, a pod's first turn may come later than that.
+        """
+        is_old = self._clock() > refusal.at + REMEMBERED_SECONDS
+        return is_old and refusal.fits_at is None and not refusal.is_withheld
 
     def _should_ask(self, refusal: Refusal) -> bool:
         now = self._clock()

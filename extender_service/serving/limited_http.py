@@ -2,10 +2,13 @@
 
 import json
 import math
+from collections.abc import Awaitable
+from functools import partial
 from typing import Any
 
 from httptools import HttpParserError
-from uvicorn._types import ASGI3Application, ASGIReceiveCallable, ASGISendCallable, Scope
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from extender_service.serving.browsers import BrowserGuard
@@ -74,6 +77,7 @@ class LimitedHTTP(WholeAnswers):
     def connection_made(self, transport: Any) -> None:
         """Count a new connection, and start the time limit for its first request."""
         super().connection_made(transport)
+        self.app = partial(_begin, self.flow, self.app)
         self._hang_up = HangUp(transport)
         self.due = self._connections.clock() + self._limits.idle_seconds
         self._connections.add(self)
@@ -173,17 +177,6 @@ class LimitedHTTP(WholeAnswers):
         if self._began is None and self._is_answered:
             self.due = self._connections.clock() + self._limits.idle_seconds
 
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
-        """Begin a request, but not before its caller takes the last answer: one more would be counted nowhere."""
-        super()._start_asgi_task(cycle, self._once_taken(app) if self.flow.write_paused else app)
-
-    def _once_taken(self, app: ASGI3Application) -> ASGI3Application:
-        async def begin(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-            await self.flow.drain()
-            await app(scope, receive, send)
-
-        return begin
-
     @property
     def _is_answered(self) -> bool:
         cycle: RequestResponseCycle | None = self.cycle
@@ -222,3 +215,13 @@ class LimitedHTTP(WholeAnswers):
             )
         else:
             self.transport.abort()  # another answer is half sent
+
+
+def _begin(flow: FlowControl, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+    """Begin a request, but not before its caller takes the last answer: one more would be counted nowhere."""
+    return _begin_later(flow, app, scope, receive, send) if flow.write_paused else app(scope, receive, send)
+
+
+async def _begin_later(flow: FlowControl, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    await flow.drain()
+    await app(scope, receive, send)

@@ -19,7 +19,8 @@ def self_signed_files(folder: Path | None, wall_clock: WallClock) -> tuple[Path,
     try:
         return _in_memory(wall_clock) if folder is None else _in_folder(folder, wall_clock)
     except OSError as error:
-        raise StartError(f"--cert-dir: {error.filename}: {error.strerror}") from error
+        # A failed write has no file name.
+        raise StartError(f"--cert-dir: {folder or error.filename}: {error.strerror}") from error
 
 
 def _in_folder(folder: Path, wall_clock: WallClock) -> tuple[Path, Path]:
@@ -28,10 +29,21 @@ def _in_folder(folder: Path, wall_clock: WallClock) -> tuple[Path, Path]:
         return certificate, key
     certificate_pem, key_pem = _made(wall_clock)
     folder.mkdir(parents=True, exist_ok=True)
-    certificate.write_bytes(certificate_pem)
-    with os.fdopen(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as written:
-        written.write(key_pem)
+    # Both are on the disk before either has its name: each later start would fail with half a pair.
+    with tempfile.TemporaryDirectory(prefix=f".{_PAIR_NAME}-", dir=folder) as whole:
+        new_certificate, new_key = Path(whole, certificate.name), Path(whole, key.name)
+        _write(new_certificate, certificate_pem, 0o644)
+        _write(new_key, key_pem, 0o600)
+        new_key.replace(key)
+        new_certificate.replace(certificate)
     return certificate, key
+
+
+def _write(path: Path, content: bytes, mode: int) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _in_memory(wall_clock: WallClock) -> tuple[Path, Path]:

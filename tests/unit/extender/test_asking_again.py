@@ -342,6 +342,59 @@ def test_no_pod_is_decided_about_while_a_call_is_in_work() -> None:
     run(story)
 
 
+def test_a_pod_that_goes_costs_no_other_its_turn() -> None:
+    async def story(world: World) -> None:
+        for name in ("web-1", "web-2", "web-3"):
+            await world.refuse(make_pod(name, requests={"cpu": "4"}))
+        world.free()
+        _, second, third = world.extender.extender.refused.all()
+        world.cluster.apply_pod(make_pod("web-1", "b"))
+        await world.asking.look(lambda: False)
+        await world.asking.look(lambda: False)
+        assert (second.fits_at is None, third.fits_at is None) == (False, True)
+
+    run(story)
+
+
+def test_a_pod_that_waits_for_others_to_be_changed_comes_first_then() -> None:
+    async def story(world: World) -> None:
+        world.hanging = {"broken"}
+        for number in range(MOST_ASKED_AT_ONCE):
+            await world.refuse(make_pod(f"broken-{number}", namespace="broken", requests={"cpu": "1"}))
+        await world.refuse()
+        world.free()
+        for seconds in (2.0, 0.5):
+            world.clock.pass_seconds(seconds)
+            await world.asking.look()
+            await asyncio.sleep(0)
+        changed = list(world.asking._under_way)
+        assert len(changed) == MOST_ASKED_AT_ONCE
+        for task in changed:
+            task.cancel()
+        await asyncio.wait(changed)
+        await world.asking.look()
+        await asyncio.wait(world.asking._under_way)
+        assert world.touched == [("default", "web", "uid-of-web")]
+
+    run(story)
+
+
+def test_a_pod_whose_turn_comes_late_is_decided_about_all_the_same() -> None:
+    async def story(world: World) -> None:
+        await world.refuse()
+        world.free()
+        world.clock.pass_seconds(20.0)
+        assert await world.look(1.0) == ["web"]
+        world.cluster.apply_pod(OLD)
+        await world.refuse()
+        world.clock.pass_seconds(20.0)
+        assert await world.look(1.0) == []
+        world.free()  # which kube-scheduler sees by itself
+        assert await world.look() == []
+
+    run(story)
+
+
 def test_a_plugin_that_fails_ends_nothing(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     def fails(*_: object) -> None:
         raise RuntimeError("a bug")

@@ -1,3 +1,5 @@
+import errno
+import os
 import ssl
 import stat
 import time
@@ -26,6 +28,22 @@ def test_a_folder_keeps_them_for_the_next_start(tmp_path: Path) -> None:
     made = certificate.read_bytes()
     assert self_signed_files(folder, time.time) == (certificate, key)
     assert certificate.read_bytes() == made
+
+
+def test_a_full_disk_leaves_no_part_of_a_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = []
+
+    def fill_up(descriptor: int) -> None:
+        written.append(descriptor)
+        if len(written) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fill_up)
+    with pytest.raises(StartError, match=f"^--cert-dir: {tmp_path}: No space left on device$"):
+        self_signed_files(tmp_path, time.time)
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.undo()
+    load(*self_signed_files(tmp_path, time.time))
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
