@@ -196,7 +196,8 @@ def test_a_connection_that_has_ended_is_not_kept(
 ) -> None:
     authority = trustme.CA()
     overwrite(tmp_path, pem_files(issue(authority, "127.0.0.1")))
-    certificates = ServingCertificates(TLSFiles(tmp_path / "tls.crt", tmp_path / "tls.key")) if is_encrypted else None
+    files = TLSFiles(tmp_path / "tls.crt", tmp_path / "tls.key")
+    certificates = ServingCertificates(files, Refusals()) if is_encrypted else None
     context = client_context(authority) if is_encrypted else None
 
     async def main() -> None:

@@ -61,11 +61,11 @@ async def test_a_password_in_the_url_is_sent_and_not_shown() -> None:
 
     async with http_server(refuse) as url:
         extender = Extender(url_prefix=url.replace("//", "//anna:secret@"))
-        async with posts_to(extender, "extenders[0]") as posts:
+        async with posts_to(extender, "extenders[0]", time.time) as posts:
             with pytest.raises(PostError, match=f"^failed filter with extender at URL {url}/filter, code 500$"):
                 await posts.post("filter", b"x", is_repeatable=True)
     assert asked == ["Basic " + base64.b64encode(b"anna:secret").decode()]
-    async with posts_to(extender, "extenders[0]") as posts:  # it is gone now
+    async with posts_to(extender, "extenders[0]", time.time) as posts:  # it is gone now
         with pytest.raises(PostError, match=f'^Post "{url}/filter": [^@]*$'):
             await posts.post("filter", b"x", is_repeatable=True)
 

@@ -1,5 +1,7 @@
 """What an extender is asked, and what its answers mean."""
 
+import time
+
 import pytest
 
 from extender_service.cluster.nodes.node_table import NodeTable
@@ -21,7 +23,7 @@ async def test_an_error_names_the_extender_without_the_password_of_its_url() -> 
 
     async with http_server(answer) as url:
         config = Extender(url_prefix=url.replace("//", "//anna:secret@"), filter_verb="filter", node_cache_capable=True)
-        async with posts_to(config, "extenders[0]") as posts:
+        async with posts_to(config, "extenders[0]", time.time) as posts:
             client = ExtenderClient(config, posts, NodeTable(), pod_json)
             with pytest.raises(ExtenderError) as raised:
                 await client.filter(PendingPod(whole_json=b"{}"), ["a"])
