@@ -51,7 +51,8 @@ def preempted(subject: Subject, state: CycleState, verdicts: Verdicts) -> dict[s
         ],
         "selected": tied[0] if tied else None,
         "tied": tied,
-        "plugin": result.status.plugin or None,
+        # kube-scheduler names no plugin in a success.
+        "plugin": None if result.status.code == Code.SUCCESS else result.status.plugin or None,
         "code": result.status.code.label,
         # Where several nodes are equally good, the reference's reason names the one that the verdict selects.
         "reasons": [
