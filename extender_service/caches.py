@@ -215,14 +215,16 @@ class LruCache(_Generations[H, V]):
         return self._bytes + self._older_bytes
 
     def admits(self, key: H) -> bool:
-        """Return whether the value of a key that is not kept should be: there are few entries, or the key was asked for
-        before. Note that it is asked for.
+        """Return whether to keep the value of a new key: there are few entries, or the key was asked for before, which
+        is noted.
 
         For keys such as the requests of one pod, which pods alike ask for again, and others never.
         """
+        if not self._older and dict.__len__(self) < self.few_entries:
+            return True
         if self._asked_once is None:
             self._asked_once = AskedOnce()
-        return self._asked_once.is_again(key) or (not self._older and dict.__len__(self) < self.few_entries)
+        return self._asked_once.is_again(key)
 
     def keep(self, key: H, value: V, size_bytes: int) -> None:
         """Keep a value; `size_bytes` is the size of key and value together."""

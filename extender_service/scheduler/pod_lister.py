@@ -35,7 +35,9 @@ class PodLister:
         key = pod_name(pod)
         old = self._by_key.get(key)
         self._by_key[key] = pod
-        if pod.metadata.deletion_timestamp or (old is not None and pod_uid(old) != pod_uid(pod)):
+        if key in self._at_end and (
+            pod.metadata.deletion_timestamp or (old is not None and pod_uid(old) != pod_uid(pod))
+        ):
             self._end(key)
         if old is not None:
             self.nominations.compare(key, old, pod)
@@ -43,7 +45,8 @@ class PodLister:
 
     def take(self, key: str) -> Pod | None:
         """Remove a pod, and return it as its nominations `end`."""
-        self._end(key)
+        if key in self._at_end:
+            self._end(key)
         pod = self._by_key.pop(key, None)
         return None if pod is None else self.nominations.end(key, pod)
 
@@ -60,6 +63,4 @@ class PodLister:
             self._at_end.pop(key, None)
 
     def _end(self, key: str) -> None:
-        act = self._at_end.pop(key, None)
-        if act is not None:
-            act()
+        self._at_end.pop(key)()

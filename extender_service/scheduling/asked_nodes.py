@@ -35,10 +35,10 @@ class FoundRows(msgspec.Struct):
 
 
 class AskedNodes:
-    """The nodes of a view that are `in_question`, by position, in the order of the view.
+    """The nodes of a `view` that a question is about: those that are `in_question`, by position.
 
-    `names` are those of the nodes, `found` and `positions` as in FoundRows: computed only when they are read, unless a
-    subclass has them from the beginning.
+    `names` are theirs, `found` and `positions` as in FoundRows. These three are computed in the order of the view when
+    they are read, unless the constructor of a subclass has them. Each subclass sets `view` and `in_question`.
 
     - `by_name`: they are the cluster's own nodes, as opposed to nodes that a caller sent whole
     - `are_all`: no node of the cluster is left out, whichever nodes come
@@ -46,10 +46,8 @@ class AskedNodes:
 
     by_name = True
     are_all = False
-
-    def __init__(self, view: NodeView, in_question: NDArray[np.bool_]) -> None:
-        self.view = view
-        self.in_question = in_question
+    view: NodeView
+    in_question: NDArray[np.bool_]
 
     @cached_property
     def found(self) -> FoundRows:
@@ -102,18 +100,28 @@ class AllNodes(AskedNodes):
     are_all = True
 
     def __init__(self, view: NodeView) -> None:
-        super().__init__(view, view.exists)
+        self.view = view
+        self.in_question = view.exists
 
     def again(self, finder: "NodeFinder") -> AskedNodes:
         """Find all nodes that there are now."""
         return finder.all()
 
 
+class MarkedNodes(AskedNodes):
+    """The nodes of a view that exist and are marked, by position."""
+
+    def __init__(self, view: NodeView, marked: NDArray[np.bool_]) -> None:
+        self.view = view
+        self.in_question = view.exists & marked
+
+
 class NamedNodes(AskedNodes):
     """Nodes by name, in the caller's order; some may not exist."""
 
     def __init__(self, names: Sequence[str], view: NodeView, found: FoundRows) -> None:
-        super().__init__(view, found.in_question)
+        self.view = view
+        self.in_question = found.in_question
         self.names = names
         self.positions = found.positions
         self.found = found
@@ -134,8 +142,7 @@ class NodeFinder:
 
     def marked(self, rows: NDArray[np.bool_]) -> AskedNodes:
         """Return the nodes at the marked rows of the node table, of which some may be empty."""
-        view = self._cluster.view(None)
-        return AskedNodes(view, view.exists & rows)
+        return MarkedNodes(self._cluster.view(None), rows)
 
     def named(self, names: Sequence[str]) -> AskedNodes:
         """Find nodes by name. The same list object as in an earlier call is not looked up again."""

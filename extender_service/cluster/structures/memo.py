@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Hashable
 from functools import partial
 from types import FunctionType
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -82,9 +82,10 @@ class VersionedResults(dict[Hashable, tuple[object, Any, int]]):
             return result
         if argument_bytes < 0 and "<locals>" in getattr(function, "__qualname__", "<locals>"):
             require_lasting(function)
-        result = function(*given, *arguments)
-        if isinstance(result, np.ndarray):
-            result = cast("T", read_only(result))
+        computed: Any = function(*given, *arguments)
+        if isinstance(computed, np.ndarray):
+            computed = read_only(computed)
+        result = computed
         if argument_bytes >= 0 or not arguments or self.admits(key):
             self._keep_at(version, key, result, argument_bytes)
         return result
@@ -132,8 +133,7 @@ class RowMemo(Memo):
     _other_selections: "LastFew[bytes, None] | None" = None
 
     def __init__(self, rows: NDArray[np.intp] | None, size: int) -> None:
-        most_bytes = _MOST_BYTES_A_NODE * size + _MOST_BYTES_BESIDES
-        super().__init__(None, most_entries=_MOST_ENTRIES, most_bytes=most_bytes)
+        super().__init__(None, most_entries=_MOST_ENTRIES, most_bytes=_MOST_BYTES_A_NODE * size + _MOST_BYTES_BESIDES)
         self.rows = rows
         self.size = size
 

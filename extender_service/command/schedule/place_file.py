@@ -48,7 +48,7 @@ async def _place(options: PlaceOptions, setup: Setup) -> list[PodOutcome]:
         await simulation.settle()
         progress.cancel()
         await asyncio.wait([progress])
-    return simulation.outcomes()
+        return simulation.outcomes()  # its end rejects those that wait in Permit
 
 
 async def show_progress(simulation: Simulation, terminal: TextIO) -> None:

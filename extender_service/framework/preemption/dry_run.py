@@ -1,8 +1,8 @@
 """Preemption: on which nodes a pod fits once pods of lower priority are gone, and which of these pods have to go.
 
-Which node is best is for candidates.py. The rules are those of kube-scheduler (framework/preemption/preemption.go,
-plugins/defaultpreemption). All nodes are tried in lockstep: one pass puts back the k-th pod of every node, so the
-number of passes grows with the pods on one node, not with the number of nodes.
+Which of the nodes is best is for candidates.py. The rules are those of kube-scheduler
+(framework/preemption/preemption.go, plugins/defaultpreemption). All nodes are tried in lockstep: one pass puts back the
+k-th pod of every node, so the number of passes grows with the pods on one node, not with the number of nodes.
 """
 
 from collections import Counter

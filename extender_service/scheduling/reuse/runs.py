@@ -68,6 +68,8 @@ class Runs:
             if recorder is None and taken is not None:
                 repeated = self._repeated(run, taken, question)
                 if repeated is not None:
+                    run.question = question
+                    self.repeated += 1
                     return repeated  # case 1
             decision = _from_the_beginning(profile, question, nominated, recorder)
             if recorder is not None and taken is not None and run.continue_from(decision):
@@ -134,10 +136,10 @@ class Runs:
             or run.decision.profile is not profile
             or run.version != self._cluster.version
             or not _is_about_all(question)
+            or run.signature is None
         ):
             return False
-        signature = run.signature
-        return signature is not None and pod_signature(question.pod) == signature
+        return pod_signature(question.pod) == run.signature
 
     def _scores_of_taken_node(self, run: Run, question: Question) -> TakenNode | None:
         """Return what the node that the last pod took is worth to the next one; None if only a decision from the
@@ -171,9 +173,6 @@ class Runs:
             return None
         if not run.can_repeat:
             self._note_not_repeated(run)
-        if decision is not None:
-            run.question = question
-            self.repeated += 1
         return decision
 
     def _give_up(self, error: CycleError, profile: Profile, question: Question) -> None:
@@ -204,5 +203,5 @@ def _from_the_beginning(
 
 def _is_about_all(question: Question) -> bool:
     """Return whether a question is about all nodes, as kube-scheduler's own is."""
-    is_plain = question.must_score and question.sample_nodes is None and not question.is_nominated
-    return is_plain and question.nodes.are_all
+    is_plain = question.must_score and question.sample_nodes is None
+    return is_plain and not question.is_nominated and question.nodes.are_all

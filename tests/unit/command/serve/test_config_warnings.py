@@ -30,16 +30,10 @@ def warned(caplog: pytest.LogCaptureFixture, field: str) -> list[str]:
 def test_fields_that_only_kube_scheduler_reads_are_named_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
     warn_of_fields(parse_config(TYPE + OF_KUBE_SCHEDULER, ARGS_TYPES))
     [fields] = warned(caplog, "fields")
-    assert fields.split(", ") == [
-        "parallelism",
-        "leaderElection",
-        "enableProfiling",
-        "percentageOfNodesToScore",
-        "podMaxBackoffSeconds",
-        "extenders",
-        "clientConnection.kubeconfig",
-        "profiles[].percentageOfNodesToScore",
-    ]
+    assert fields == (
+        "parallelism, leaderElection, enableProfiling, percentageOfNodesToScore, podMaxBackoffSeconds, extenders, "
+        "clientConnection.kubeconfig, profiles[].percentageOfNodesToScore"
+    )
 
 
 @pytest.mark.parametrize(

@@ -29,10 +29,11 @@ class Server:
 
 
 async def post(server: Server, *, is_repeatable: bool) -> bytes:
-    async with http_server(server) as url:
-        config = Extender(url_prefix=f"{url}/v1/")
-        async with posts_to(config, "extenders[0]", time.time) as posts:
-            return await posts.post("filter", b"x", is_repeatable=is_repeatable)
+    async with (
+        http_server(server) as url,
+        posts_to(Extender(url_prefix=f"{url}/v1/"), "extenders[0]", time.time) as posts,
+    ):
+        return await posts.post("filter", b"x", is_repeatable=is_repeatable)
 
 
 @in_event_loop
