@@ -144,7 +144,7 @@ def test_a_pod_that_waits_in_permit_for_others_is_rejected_by_its_timeout(
     assert run("--cluster-file", cluster, "--config", config, "--plugin", plugin) == 0
     printed = capsys.readouterr().out
     assert "rejected due to timeout after waiting 1m0s at plugin Pairs" in printed
-    assert "0 of 1 pending pods placed, 1 Unschedulable." in printed
+    assert "0 of 1 pending pods placed, 1 Unschedulable" in printed
 
 
 def test_what_cannot_be_read_is_an_error_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
