@@ -78,7 +78,7 @@ _EXPECTED_WITH_FAULTS: Final = (
         r"ERROR cannot update a pod",
         "the lease is lost, the API server does not answer, or the pod was bound, which the watch has not shown yet",
     ),
-    (r"ERROR preemption failed .*(Api|Unreachable|Refused|Silent|Doubt|Kube|Timeout)Error\(", "the same of its victims"),
+    (r"ERROR preemption failed .*(Api|Unreachable|Refused|Silent|Doubt|Kube|Timeout)Error\(", "the same of victims"),
     (r"WARNING a pod that was to be bound is not", "the API server did not answer the binding, and did not do it"),
     (r"WARNING hanging up on calls that have not finished", "`serve` ends while it is asked"),
     (r"WARNING failed error=.*(\(\d{3}[ )]|http://)", "`serve` could not bind: the API server does not answer"),
