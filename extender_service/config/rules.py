@@ -282,7 +282,8 @@ class Rules:
     failure_takes_nomination_back: bool = _since(35)
     # If a pod was deleted during its attempt, and recreated under its name, its failure has no event.
     no_failure_event_for_recreated_pod: bool = _since(36)
-    # A binding is posted again if the API server answers 500 or 503, or refuses the connection: four times in 310 ms.
+    # A binding that the API server answers with 500 or 503, or whose connection is refused, is posted up to three times
+    # more, within 310 ms.
     bindings_retried: bool = _since(37)
     # So is a patch of a pod's status that conflicts with the writes of others.
     conflicts_retried: bool = _since(37)

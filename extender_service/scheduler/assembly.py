@@ -102,7 +102,7 @@ def assemble(
 
     `profiles` are those of `config`, by scheduler name. `pending` is filled by the handlers, and `resources`, if given,
     follow the pods. Plugins may take `decision_seconds` in an attempt. For `may_bind` see Engine, for
-    `held_back_seconds` Scheduler, for `explain` SchedulingCycle.
+    `held_back_seconds` Scheduler, for `explain` Attempts.
     """
     cluster, rules, clock = handle.cluster, handle.rules, handle.clock
     hints = {

@@ -10,6 +10,8 @@ from extender_service.seams import Sleep
 _TRIES: Final = 4
 _FIRST_WAIT_SECONDS: Final = 0.01
 _GROWTH: Final = 5.0
+# Reasons that an API server gives with status 500, and that say more than the status: the client waits as it asks.
+_OTHER_REASONS: Final = ("ServerTimeout", "StoreReadError")
 
 
 async def with_retries(
@@ -32,5 +34,6 @@ async def with_retries(
 def is_transient(error: KubeError) -> bool:
     """Return whether the API server, or what is before it, is in trouble for a moment (scheduler/util.Retriable)."""
     if isinstance(error, ApiError):
-        return error.status_code in (500, 503)
+        has_status = error.status_code in (500, 503) and error.reason not in _OTHER_REASONS
+        return has_status or error.reason in ("InternalError", "ServiceUnavailable")
     return isinstance(error, RefusedError)

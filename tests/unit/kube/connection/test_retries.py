@@ -14,14 +14,17 @@ from extender_service.kube.connection.retries import is_transient, with_retries
 from tests.support.event_loop import in_event_loop
 
 
-def refusal(code: int) -> ApiError:
-    return ApiError(ApiStatus(code, "", "no"))
+def refusal(code: int, reason: str = "") -> ApiError:
+    return ApiError(ApiStatus(code, reason, "no"))
 
 
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
         *((refusal(code), code in (500, 503)) for code in (400, 403, 404, 409, 422, 429, 500, 502, 503, 504)),
+        (refusal(500, "InternalError"), True),
+        (refusal(504, "InternalError"), True),
+        (refusal(500, "ServerTimeout"), False),
         (RefusedError("nothing listens"), True),
         (UnreachableError("the answer was lost"), False),
         (InvalidAnswerError("no JSON"), False),
