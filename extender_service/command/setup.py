@@ -118,7 +118,10 @@ class Setup:
         their authors would think that they decide."""
         for each in self._broken:
             log.warning("a plugin of an installed package is not loaded: %s", each)
-        enabled = {name for profile in self.config.profiles for name in profile.plugins.enabled_names()}
+        try:
+            enabled = self._registry.enabled(self.config)
+        except ConfigError:
+            return  # `profiles` says what is wrong
         for plugin in self._named:
             if plugin.name not in enabled:
                 fields = {"plugin": plugin.name, "class": f"{plugin.__module__}:{plugin.__qualname__}"}

@@ -113,7 +113,7 @@ def _of_multi_point(plugin: PluginRef, path: str) -> str:
 
 def _unknown(name: str, points_of: PointsOf) -> str:
     """Return the message for a plugin that is not supported or does not exist: the closest name that does, and what to
-    do for a plugin of one's own."""
+    do for your own plugin."""
     if name in _UNSUPPORTED:
         return _UNSUPPORTED[name]
     close = difflib.get_close_matches(name, points_of, n=1)

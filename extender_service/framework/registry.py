@@ -65,9 +65,12 @@ class Registry:
 
     def reads(self, config: KubeSchedulerConfiguration) -> frozenset[type[Object]]:
         """Return the kinds of objects, besides nodes and pods, that the enabled plugins read. Raises ConfigError."""
+        return frozenset(kind for name in self.enabled(config) for kind in self._plugins[name].reads_in(self._rules))
+
+    def enabled(self, config: KubeSchedulerConfiguration) -> frozenset[str]:
+        """Return the plugins that run at any point of any profile. Raises ConfigError."""
         effective = effective_profiles(config, self._points_of)
-        enabled = {name for plugins in effective.values() for name in _enabled(plugins)}
-        return frozenset(kind for name in enabled for kind in self._plugins[name].reads_in(self._rules))
+        return frozenset(name for plugins in effective.values() for name in _enabled(plugins))
 
     def profiles(self, config: KubeSchedulerConfiguration, handle: Handle) -> dict[str, Profile]:
         """Construct the plugins of every profile; returns profiles by scheduler name, in the configuration's order.

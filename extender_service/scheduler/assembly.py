@@ -132,7 +132,14 @@ def assemble(
     )
     sampling = _sampling(config, cluster, extenders)
     scheduler = Scheduler(
-        Attempts(engine, TimeLimit(clock, decision_seconds), sampling, extenders, metrics, logging_choices(explain)),
+        Attempts(
+            engine,
+            TimeLimit(clock, decision_seconds),
+            sampling,
+            extenders,
+            metrics,
+            logging_choices(explain, wall_clock),
+        ),
         engine,
         queue,
         pending,

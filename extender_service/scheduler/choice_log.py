@@ -7,7 +7,8 @@ from collections.abc import Callable
 from extender_service.kube.types.core import pod_name
 from extender_service.observability.logs import log_fields
 from extender_service.scheduling.decision import Decision
-from extender_service.scheduling.explanation import explained, grounds
+from extender_service.scheduling.explanation import explained, grounds, looked_at
+from extender_service.seams import WallClock
 
 log = logging.getLogger(__name__)
 
@@ -15,29 +16,31 @@ log = logging.getLogger(__name__)
 Explain = Callable[[Decision, str], None]
 
 
-def logging_choices(explain: Explain | None) -> Explain | None:
+def logging_choices(explain: Explain | None, wall_clock: WallClock) -> Explain | None:
     """Return what logs each choice, if the level of the log is debug by now, and then calls `explain`, if it is given.
 
     None if there is nothing to do.
     """
     if not log.isEnabledFor(logging.DEBUG):
         return explain
-    if explain is None:
-        return log_choice
 
     def log_and_explain(decision: Decision, node_name: str) -> None:
-        log_choice(decision, node_name)
-        explain(decision, node_name)
+        log_choice(decision, node_name, wall_clock())
+        if explain is not None:
+            explain(decision, node_name)
 
     return log_and_explain
 
 
-def log_choice(decision: Decision, node_name: str) -> None:
-    """Log why a node was chosen."""
+def log_choice(decision: Decision, node_name: str, at: float) -> None:
+    """Log why a node was chosen. `looked_at` says how many nodes there is a verdict on, where these are sampled."""
     on = grounds(decision)
-    asked, passed = len(on.positions), len(on.feasible)
+    asked, looked, passed = len(on.positions), looked_at(on), len(on.feasible)
     fields: dict[str, object] = {"pod": pod_name(decision.question.pod), "node": node_name}
     if decision.question.is_nominated:
         fields["nominated"] = True
-    fields |= {"asked": asked, "passed": passed, **explained(on, asked, passed, with_scores=True)}
-    log_fields(log, logging.DEBUG, "chose a node", fields)
+    fields["asked"] = asked
+    if looked < asked:
+        fields["looked_at"] = looked
+    fields |= {"passed": passed, **explained(on, looked, passed, with_scores=True)}
+    log_fields(log, logging.DEBUG, "chose a node", fields, at)

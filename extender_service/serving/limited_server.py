@@ -159,7 +159,7 @@ class Acceptor:
             )
 
     async def _first_bytes(self, accepted: socket.socket) -> None:
-        """Wait until the client has sent something: one that is silent takes nobody's turn."""
+        """Wait until the client has sent something: a silent client delays no other."""
         come = asyncio.Event()
         self._loop.add_reader(accepted.fileno(), come.set)
         try:

@@ -1,4 +1,4 @@
-"""Warnings about what a configuration asks for in vain of `serve`, which takes kube-scheduler's own file, too."""
+"""Warnings about fields of a configuration without effect in `serve`, which also takes kube-scheduler's own file."""
 
 import logging
 from collections.abc import Collection, Iterable, Iterator
@@ -37,7 +37,7 @@ def _unused_fields(config: KubeSchedulerConfiguration) -> Iterator[str]:
     for field in _set_fields(config, but=read):
         # NodeResourcesFit ignores what extenders manage.
         counts = field == "extenders" and config.ignored_extended_resources()
-        yield f"{field} (but for managedResources)" if counts else field
+        yield f"{field} (except managedResources)" if counts else field
     for field in _set_fields(config.client_connection, but=_READ_OF_CONNECTION):
         yield f"clientConnection.{field}"
     if any(profile.percentage_of_nodes_to_score is not None for profile in config.profiles):

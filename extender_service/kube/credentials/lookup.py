@@ -94,7 +94,8 @@ def _select(kubeconfig: Path | None, master: str, service_account: Path, *, like
         return _of_the_user(service_account)
     raise CredentialsError(
         f"no API server is configured: there is no service account in {service_account}, and KUBECONFIG and"
-        " ~/.kube/config do not count; give --kubeconfig FILE or, with --config, set its clientConnection.kubeconfig"
+        " ~/.kube/config do not count; give --kubeconfig FILE or --master URL or, with --config, set its"
+        " clientConnection.kubeconfig"
     )
 
 

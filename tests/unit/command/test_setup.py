@@ -81,7 +81,15 @@ def test_a_named_plugin_that_no_profile_enables_is_a_warning(
     assert not caplog.records
 
     path = config(tmp_path)
-    path.write_text(path.read_text().replace("filter: {enabled: [{name: Limited}]}", ""))
+    enabled = path.read_text()
+    enabling = "filter: {enabled: [{name: Limited}]}"
+    off = "multiPoint: {enabled: [{name: Limited}]}, filter: {disabled: [{name: Limited}]}"
+    path.write_text(enabled.replace(enabling, off))
+    Setup(path, [plugin]).profiles(empty())
+    [record] = caplog.records
+    caplog.clear()
+
+    path.write_text(enabled.replace(enabling, ""))
     Setup(path, [plugin]).profiles(empty())
     [record] = caplog.records
     assert record.getMessage() == "a plugin of --plugin does nothing, as no profile of --config enables it"

@@ -50,7 +50,7 @@ def test_what_extenders_manage_counts(caplog: pytest.LogCaptureFixture) -> None:
     managed = "[{name: example.com/gpu, ignoredByScheduler: true}]"
     fields = f"extenders: [{{urlPrefix: a, managedResources: {managed}}}]\nenableContentionProfiling: false\n"
     warn_of_fields(parse_config(TYPE + fields, ARGS_TYPES))
-    assert warned(caplog, "fields") == ["enableContentionProfiling, extenders (but for managedResources)"]
+    assert warned(caplog, "fields") == ["enableContentionProfiling, extenders (except managedResources)"]
 
 
 def test_profiles_without_a_filter_are_named(caplog: pytest.LogCaptureFixture) -> None:

@@ -104,7 +104,7 @@ def test_the_users_files_count_only_like_kubectl(tmp_path: Path, monkeypatch: py
         load_credentials(service_account=tmp_path)
     assert str(error.value) == (
         f"no API server is configured: there is no service account in {tmp_path}, and KUBECONFIG and ~/.kube/config "
-        "do not count; give --kubeconfig FILE or, with --config, set its clientConnection.kubeconfig"
+        "do not count; give --kubeconfig FILE or --master URL or, with --config, set its clientConnection.kubeconfig"
     )
 
 
