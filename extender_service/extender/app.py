@@ -19,7 +19,7 @@ from extender_service.extender.service import ExtenderService
 from extender_service.extender.trust import UnavailableError
 from extender_service.extender.wire.bodies import Answer, Body
 from extender_service.extender.wire.decoding import ArgsDecoder, error_text
-from extender_service.extender.wire.failures import failure
+from extender_service.extender.wire.failures import WrongCallError, failure
 from extender_service.extender.wire.nodes_args import ExtenderArgsDecoder
 from extender_service.extender.wire.passing_names import PassingNamesEncoder
 from extender_service.extender.wire.priorities import PrioritiesEncoder
@@ -150,7 +150,7 @@ def _status(error: Exception) -> int:
     """Return the HTTP status of an error, which says whether the caller, the moment or this service is at fault."""
     if isinstance(error, LimitError):
         return error.status or 503
-    if isinstance(error, DecodeError | QuantityError | HungUpError):
+    if isinstance(error, DecodeError | QuantityError | HungUpError | WrongCallError):
         return 400
     return 503 if isinstance(error, OutOfTimeError | UnavailableError) else 500
 

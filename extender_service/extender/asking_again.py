@@ -128,10 +128,12 @@ class AskingAgain:
     def _is_over(self, refusal: Refusal) -> bool:
         """Return whether kube-scheduler sees by itself what may help from now on.
 
-        Asked after a decision: where many are refused, a pod's first turn may come later than that.
+        Not before there was a decision about the cluster as it is: where many are refused, or the machine is slow, the
+        first turn of a pod may come later than that.
         """
         is_old = self._clock() > refusal.at + REMEMBERED_SECONDS
-        return is_old and refusal.fits_at is None and not refusal.is_withheld
+        is_decided = refusal.fits_at is None and refusal.version == self._refused.version()
+        return is_old and is_decided and not refusal.is_withheld
 
     def _should_ask(self, refusal: Refusal) -> bool:
         now = self._clock()

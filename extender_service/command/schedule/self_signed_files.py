@@ -29,11 +29,13 @@ def _in_folder(folder: Path, wall_clock: WallClock) -> tuple[Path, Path]:
         return certificate, key
     certificate_pem, key_pem = _made(wall_clock)
     folder.mkdir(parents=True, exist_ok=True)
-    # Both are on the disk before either has its name: each later start would fail with half a pair.
+    # Both are on the disk before either has its name, and no other certificate is beside the key meanwhile: each later
+    # start would fail with half a pair.
     with tempfile.TemporaryDirectory(prefix=f".{_PAIR_NAME}-", dir=folder) as whole:
         new_certificate, new_key = Path(whole, certificate.name), Path(whole, key.name)
         _write(new_certificate, certificate_pem, 0o644)
         _write(new_key, key_pem, 0o600)
+        certificate.unlink(missing_ok=True)
         new_key.replace(key)
         new_certificate.replace(certificate)
     return certificate, key

@@ -14,7 +14,8 @@ from extender_service.extender.modes import Policy
 from extender_service.extender.refused_pods import RefusedPods
 from extender_service.extender.trust import Trust
 from extender_service.extender.watch_lag import WatchLag
-from extender_service.framework.guard import CycleError, require_time
+from extender_service.extender.wire.failures import WrongCallError
+from extender_service.framework.guard import require_time
 from extender_service.framework.interface import Candidate
 from extender_service.framework.status import Code
 from extender_service.kube.types.core import Pod, pod_name
@@ -83,7 +84,7 @@ class PreemptVerb:
         Raises CycleError, also after the `deadline`.
         """
         if self.is_off:
-            raise CycleError("the service preempts by itself (--preemption=service): configure no preemptVerb")
+            raise WrongCallError("the service preempts by itself (--preemption=service): configure no preemptVerb")
         self._trust.require()
         self._expectations.expire()
         if self._refused.awaits_nodes(self._refused.get(pod_uid(pod))) or self._is_room_coming(pod, deadline):

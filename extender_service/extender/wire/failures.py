@@ -2,11 +2,16 @@
 
 import msgspec
 
+from extender_service.framework.guard import CycleError
 from extender_service.kube.types.extender_api import ErrorResult, ExtenderBindingResult, ExtenderFilterResult
 
 VERBS = ("filter", "prioritize", "preempt", "bind")
 
 _encode = msgspec.json.Encoder().encode
+
+
+class WrongCallError(CycleError):
+    """The caller is configured to make a call that this service does not answer."""
 
 
 def failure(verb: str, error: str, status: int) -> tuple[int, bytes]:

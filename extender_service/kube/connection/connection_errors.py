@@ -48,6 +48,9 @@ def own_words(error: BaseException) -> str:
         return f"the proxy says no: {error.status} {error.message}"
     if isinstance(error, aiohttp.ClientResponseError):  # what came is no HTTP
         return " ".join(error.message.split())
+    if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
+        # aiohttp's own text has the TLS context, with its address in memory: no two failures would be equal.
+        return f"Cannot connect to host {error.host}:{error.port} [{error.strerror}]"
     return str(error)
 
 

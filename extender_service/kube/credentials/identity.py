@@ -39,12 +39,20 @@ class KubeconfigUser:
     """The identity in the fields of a kubeconfig user, and in the files that they name. `last` is the last one read.
 
     The constructor reads it, too, and raises CredentialsError: so an unreadable file stops the service at the start.
+    Errors name the fields of the certificate and of its key by `field_names`.
     """
 
-    def __init__(self, user: User, origin: str, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        user: User,
+        origin: str,
+        now: Callable[[], float] = time.time,
+        field_names: tuple[str, str] = ("client-certificate", "client-key"),
+    ) -> None:
         self._user = user
         self._origin = origin
         self._now = now
+        self._field_names = field_names
         self._logged = ""
         self.last = self._read_fields()
 
@@ -75,13 +83,14 @@ class KubeconfigUser:
 
     def _read_fields(self) -> Identity:
         user, origin = self._user, self._origin
+        certificate_field, key_field = self._field_names
         certificate = user.client_certificate_data or read_file(
-            user.client_certificate, f"{origin}: client-certificate"
+            user.client_certificate, f"{origin}: {certificate_field}"
         )
-        key = user.client_key_data or read_file(user.client_key, f"{origin}: client-key")
+        key = user.client_key_data or read_file(user.client_key, f"{origin}: {key_field}")
         if bool(certificate) != bool(key):
             raise CredentialsError(
-                f"{origin}: set both, client-certificate and client-key (or their -data), or neither"
+                f"{origin}: set both, {certificate_field} and {key_field} (or their data), or neither"
             )
         # As in client-go, a file's token is trimmed, and the one in the kubeconfig itself is not.
         token = user.token or read_file(user.token_file, f"{origin}: tokenFile").decode(errors="replace").strip()

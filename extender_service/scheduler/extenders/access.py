@@ -44,7 +44,7 @@ def posts_to(extender: Extender, where: str, wall_clock: WallClock) -> Posts:
         client_key=tls.key_file,
         client_key_data=base64.b64decode(tls.key_data),
     )
-    identity = CurrentIdentity(KubeconfigUser(user, where, wall_clock), wall_clock)
+    identity = CurrentIdentity(KubeconfigUser(user, where, wall_clock, ("certFile", "keyFile")), wall_clock)
     trusted = CurrentTrust(trust, now=wall_clock)
     credentials = Credentials(server, environment_proxy(server), (), identity, trusted, where)
     # As in Go's http.Client, a negative time is no limit.

@@ -186,6 +186,15 @@ def test_a_call_whose_time_is_over_is_not_decided_about(verb: Verb) -> None:
     assert world.observations[0].limit == "decision-time"
 
 
+def test_a_call_that_the_caller_is_not_to_be_configured_for_is_its_fault() -> None:
+    world = ExtenderWorld(make_node("a"))
+    world.pods.put(WEB)
+    world.extender.preempt.is_off = True
+    answer = asyncio.run(world.post("preempt", ABOUT_A))
+    error = error_of("preempt", answer.status_code, answer.json())
+    assert error == "the service preempts by itself (--preemption=service): configure no preemptVerb"
+
+
 class TakesLong(Filter):
     """Takes five seconds of the world's clock."""
 

@@ -409,9 +409,10 @@ def test_a_plugin_that_fails_ends_nothing(monkeypatch: pytest.MonkeyPatch, caplo
     assert "deciding about a refused pod failed" in caplog.messages
 
 
+@pytest.mark.parametrize("after_seconds", [0.0, 20.0])
 @pytest.mark.parametrize(("late", "asked"), [(3, ["web"]), (1000, [])])
 def test_a_moment_in_which_the_machine_is_slow_costs_no_pod_its_place(
-    late: int, asked: list[str], monkeypatch: pytest.MonkeyPatch
+    late: int, asked: list[str], after_seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left = [late]
 
@@ -427,6 +428,7 @@ def test_a_moment_in_which_the_machine_is_slow_costs_no_pod_its_place(
             return decide(question)
 
         monkeypatch.setattr(world.extender.engine, "decide_without_reuse", slow)
+        world.clock.pass_seconds(after_seconds)
         assert await world.look() == asked
 
     run(story)

@@ -1,6 +1,7 @@
 """Requests to extenders: what is sent again, and what is an error."""
 
 import base64
+import socket
 import time
 
 import pytest
@@ -69,6 +70,22 @@ async def test_a_password_in_the_url_is_sent_and_not_shown() -> None:
     async with posts_to(extender, "extenders[0]", time.time) as posts:  # it is gone now
         with pytest.raises(PostError, match=f'^Post "{url}/filter": [^@]*$'):
             await posts.post("filter", b"x", is_repeatable=True)
+
+
+@in_event_loop
+async def test_equal_failures_have_equal_texts_also_over_tls() -> None:
+    with socket.socket() as taken:  # it does not listen
+        taken.bind(("127.0.0.1", 0))
+        url = f"https://127.0.0.1:{taken.getsockname()[1]}"
+        texts = set[str]()
+        for _ in range(2):
+            async with posts_to(Extender(url_prefix=url), "extenders[0]", time.time) as posts:
+                with pytest.raises(PostError) as raised:
+                    await posts.post("filter", b"x", is_repeatable=True)
+            texts.add(str(raised.value))
+    [text] = texts
+    assert text.startswith(f'Post "{url}/filter": Cannot connect to host 127.0.0.1:')
+    assert "ssl" not in text
 
 
 @in_event_loop

@@ -182,6 +182,12 @@ def test_what_is_missing_or_contradictory_is_told_at_the_start(user: User, compl
         KubeconfigUser(user, "user u")
 
 
+def test_a_field_is_named_as_its_configuration_names_it() -> None:
+    user = User(client_certificate="/nowhere/crt", client_key="/nowhere/key")
+    with pytest.raises(CredentialsError, match=r"^extenders\[0\]\.tlsConfig: certFile /nowhere/crt: No such file"):
+        KubeconfigUser(user, "extenders[0].tlsConfig", field_names=("certFile", "keyFile"))
+
+
 def test_a_token_file_is_trimmed_as_client_go_does(tmp_path: Path) -> None:
     (tmp_path / "token").write_text(" T\r\n\n")
     assert KubeconfigUser(User(token_file=str(tmp_path / "token")), "user u").last == Identity("Bearer T")
