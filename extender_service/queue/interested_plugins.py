@@ -29,10 +29,13 @@ class Requeueing(enum.Enum):
 
 
 class Interest(NamedTuple):
-    """Who wants an event: hint functions by profile and plugin, and the plugins of all profiles."""
+    """Who wants an event: hint functions by profile and plugin, and the plugins of all profiles.
+
+    The plugins have an order, in which pods are moved: that of a set differs from one run of the program to the next.
+    """
 
     functions: Mapping[str, Mapping[str, Sequence[HintFunction]]]
-    plugins: frozenset[str]
+    plugins: Sequence[str]
 
 
 class InterestedPlugins:
@@ -100,7 +103,7 @@ class InterestedPlugins:
                     by_plugin = functions.setdefault(profile, {})
                     for plugin, ask in asked:
                         by_plugin.setdefault(plugin, []).append(_asking(ask, registered, event))
-        return Interest(functions, frozenset(plugin for by_plugin in functions.values() for plugin in by_plugin))
+        return Interest(functions, [*dict.fromkeys(plugin for by_plugin in functions.values() for plugin in by_plugin)])
 
 
 def as_registered(event: ClusterEvent, registered: ClusterEvent) -> ClusterEvent:

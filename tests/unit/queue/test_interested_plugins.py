@@ -47,7 +47,7 @@ def test_an_event_that_no_plugin_registered_concerns_none() -> None:
     assert plugins.of(NODE_TAINTED) is None
     found = plugins.of(NODE_ADDED)
     assert found is not None
-    assert found.plugins == {"A"}
+    assert found.plugins == ["A"]
     assert plugins.of(NODE_ADDED) is found
 
 

@@ -1,4 +1,7 @@
 import asyncio
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -450,3 +453,36 @@ async def test_a_plugin_has_pods_tried_at_once_that_no_event_would_wake() -> Non
     others = [make_pod(name, {"cpu": "1"}, priority=10) for name in ("b", "c")]
     found = await settled(Simulation([node("a", cpu="9"), *others, pod("first")], plugins=[AfterTheFirst]))
     assert {outcome.name: outcome.node for outcome in found} == {"b": "a", "c": "a", "first": "a"}
+
+
+# Pods that different plugins reject, and one event that helps all of them: only one fits then.
+IN_WHICH_ORDER = """
+import asyncio
+from extender_service.simulation import Simulation
+from tests.support.objects import make_node, make_pod
+
+async def main():
+    running = make_pod("running", "a", requests={"cpu": "2"}, ports=[80])
+    node = make_node("a", allocatable={"cpu": "4", "memory": "8Gi", "pods": "3"})
+    big = [make_pod(f"big-{number}", requests={"cpu": "3"}) for number in range(3)]
+    ported = [make_pod(f"ported-{number}", ports=[80], requests={"cpu": "2"}) for number in range(3)]
+    async with Simulation([node, running, *big, *ported]) as simulation:
+        await simulation.settle()
+        simulation.delete(running)
+        await simulation.settle()
+        print([outcome.name for outcome in simulation.outcomes() if outcome.node])
+
+asyncio.run(main())
+"""
+
+
+def test_equal_input_has_equal_outcomes_whatever_the_order_of_sets_is() -> None:
+    def placed(hash_seed: int) -> str:
+        environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed)}
+        return subprocess.run(
+            [sys.executable, "-c", IN_WHICH_ORDER], env=environment, stdout=subprocess.PIPE, check=True, text=True
+        ).stdout
+
+    outcomes = {placed(hash_seed) for hash_seed in range(5)}
+    assert len(outcomes) == 1
+    assert "[]" not in str(outcomes)

@@ -83,7 +83,7 @@ class Excuses:
         if rejected_by == {"DefaultPreemption"} and not rules.victims_sent_back:
             return True
         freed = leader.queue._interested.of(reported_events(rules).assigned_pod_delete)
-        misses_nodes = not rules.hints_replace_checks and not (freed and rejected_by & freed.plugins)
+        misses_nodes = not rules.hints_replace_checks and not (freed and rejected_by.intersection(freed.plugins))
 
         def is_missed(name: str) -> bool:
             if self._nominations.have_ended_unreported(leader, info, name, since):

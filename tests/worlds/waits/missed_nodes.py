@@ -67,7 +67,7 @@ class MissedNodes:
         """Return whether a node has gone without its pods, and no plugin that rejected this pod is asked about it."""
         asked = leader.queue._interested.of(NODE_DELETE) if leader.cluster.rules.node_deletions_reported else None
         rejected_by = info.unschedulable_plugins
-        if not rejected_by & LOOK_AT_OTHER_PODS or (asked and rejected_by & asked.plugins):
+        if not rejected_by & LOOK_AT_OTHER_PODS or (asked and rejected_by.intersection(asked.plugins)):
             return False
         history = self._history
         gone = {
