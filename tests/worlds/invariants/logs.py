@@ -22,7 +22,7 @@ _EXPECTED: Final = (
     ),
     (r"WARNING cannot evaluate the nominated node", "an extender does not answer, or a plugin fails"),
     (rf"(WARNING|ERROR) .*{BAD_MOOD}", "a user's plugin of the world fails"),
-    (r"WARNING a plugin of --plugin does nothing, as no profile .* plugin=Fickle", "so it is set up"),
+    (r"WARNING a plugin of --plugin does nothing, as no profile .* class=tests\.worlds\.", "the settings turn it off"),
     (r"ERROR reach_for must return a Reach ", "so does a user's plugin of the world"),
     (r"WARNING the cache differs: ", "people ask for a comparison, and the watch is behind the list"),
     (r"WARNING an extender gives reasons for nodes that it was not asked about", "so does the one of the world"),
