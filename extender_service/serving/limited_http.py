@@ -142,6 +142,9 @@ class LimitedHTTP(WholeAnswers):
         self.scope[HUNG_UP] = self._hang_up.has_come  # type: ignore[literal-required]
         self.due = self._began + self._limits.request_seconds
         super().on_headers_complete()
+        # The oldest uvicorn that we allow does not heed a caller's `Connection: close`.
+        if not self.parser.should_keep_alive():
+            self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
         """Append a piece of the body, without copying what is already there for each small piece."""
