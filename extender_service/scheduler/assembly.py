@@ -15,16 +15,16 @@ from extender_service.queue.pod_backoff import PodBackoff
 from extender_service.queue.queue_metrics import QueueMetrics
 from extender_service.queue.scheduling_queue import MAX_IN_UNSCHEDULABLE_SECONDS, SchedulingQueue
 from extender_service.scheduler.attempt import Attempts
-from extender_service.scheduler.attempt_metrics import AttemptMetrics, UncountedAttempts
 from extender_service.scheduler.choice_log import Explain, logging_choices
 from extender_service.scheduler.event_handlers import EventHandlers
-from extender_service.scheduler.event_timing import UNTIMED, EventTiming
 from extender_service.scheduler.extenders.extenders import NO_EXTENDERS, Extenders
+from extender_service.scheduler.metrics.attempts import AttemptMetrics, UncountedAttempts
+from extender_service.scheduler.metrics.event_timing import UNTIMED, EventTiming
+from extender_service.scheduler.metrics.pod_resources import PodResourceMetrics
 from extender_service.scheduler.node_order import NodeOrder
 from extender_service.scheduler.node_sampling import NodeSampling, percentages
 from extender_service.scheduler.nominated_pods import nominations
 from extender_service.scheduler.pod_lister import PodLister
-from extender_service.scheduler.pod_resource_metrics import PodResourceMetrics
 from extender_service.scheduler.scheduler import Record, Scheduler
 from extender_service.scheduler.time_limit import TimeLimit
 from extender_service.scheduling.engine import Engine

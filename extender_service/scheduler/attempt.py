@@ -13,7 +13,6 @@ from extender_service.framework.queueing_hints import EXTENDER
 from extender_service.framework.status import Code, Status
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import Pod, pod_name
-from extender_service.scheduler.attempt_metrics import UNCOUNTED, AttemptMetrics
 from extender_service.scheduler.choice_log import Explain
 from extender_service.scheduler.extenders.agreed_preemption import agreed_preemption
 from extender_service.scheduler.extenders.extended_search import ExtendedSearch
@@ -21,6 +20,7 @@ from extender_service.scheduler.extenders.extender_client import ExtenderError
 from extender_service.scheduler.extenders.extenders import NO_EXTENDERS, Extenders
 from extender_service.scheduler.failure import NO_NODES_AVAILABLE, Failure
 from extender_service.scheduler.fit_error import FitError, fit_error_of
+from extender_service.scheduler.metrics.attempts import UNCOUNTED, AttemptMetrics
 from extender_service.scheduler.node_sampling import NodeSampling
 from extender_service.scheduler.time_limit import TimeLimit
 from extender_service.scheduling.decision import Decision

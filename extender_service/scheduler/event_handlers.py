@@ -45,11 +45,11 @@ from extender_service.queue.pre_checks import pre_check_for_node
 from extender_service.queue.scheduling_queue import SchedulingQueue
 from extender_service.scheduler.assigned_pods import assigned_pod, is_assigned, pod_on
 from extender_service.scheduler.decided_nominations import nominated
-from extender_service.scheduler.event_timing import UNTIMED, EventTiming, timed
+from extender_service.scheduler.metrics.event_timing import UNTIMED, EventTiming, timed
+from extender_service.scheduler.metrics.pod_resources import PodResourceMetrics
 from extender_service.scheduler.node_order import NodeOrder
 from extender_service.scheduler.nominated_pods import report_unnominated
 from extender_service.scheduler.pod_lister import PodLister
-from extender_service.scheduler.pod_resource_metrics import PodResourceMetrics
 
 # The resource of an event, and how its label begins in v1.31.1.
 _STORAGE: Final[Mapping[type[StorageObject], tuple[str, str]]] = {

@@ -15,10 +15,10 @@ from extender_service.kube.writing.event_recorder import Occurrence, cut_note
 from extender_service.observability.logs import log_fields
 from extender_service.queue.queued_pod import QueuedPodInfo
 from extender_service.queue.scheduling_queue import SchedulingQueue
-from extender_service.scheduler.attempt_metrics import AttemptMetrics
 from extender_service.scheduler.failure import UNSCHEDULABLE, Failure
 from extender_service.scheduler.failure_reports import FailureReports
 from extender_service.scheduler.look_budget import LookBudget
+from extender_service.scheduler.metrics.attempts import AttemptMetrics
 from extender_service.scheduler.pod_lister import PodLister
 from extender_service.scheduling import pod_events
 from extender_service.scheduling.pod_events import pod_reference

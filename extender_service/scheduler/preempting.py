@@ -22,10 +22,10 @@ from extender_service.plugins.default_preemption import DefaultPreemption
 from extender_service.queue.queued_pod import QueuedPodInfo
 from extender_service.queue.scheduling_queue import SchedulingQueue
 from extender_service.scheduler.attempt import Preemption
-from extender_service.scheduler.attempt_metrics import AttemptMetrics
 from extender_service.scheduler.failure import Failure, words
 from extender_service.scheduler.failure_handler import FailureHandler
 from extender_service.scheduler.failure_reports import FailureReports
+from extender_service.scheduler.metrics.attempts import AttemptMetrics
 from extender_service.scheduler.pod_lister import PodLister
 from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.eviction import Evictions, Preemptor, Victim

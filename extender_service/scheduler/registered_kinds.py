@@ -27,7 +27,7 @@ from extender_service.kube.parsing.decoder import DecodeError, Decoder
 from extender_service.kube.resources.any_kind import AnyObject
 from extender_service.kube.types.keys import Key, key_of
 from extender_service.queue.scheduling_queue import SchedulingQueue
-from extender_service.scheduler.event_timing import UNTIMED, EventTiming, timed
+from extender_service.scheduler.metrics.event_timing import UNTIMED, EventTiming, timed
 
 log = logging.getLogger(__name__)
 

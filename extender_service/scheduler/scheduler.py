@@ -25,11 +25,11 @@ from extender_service.kube.writing.event_recorder import Occurrence
 from extender_service.queue.queued_pod import QueuedPodInfo
 from extender_service.queue.scheduling_queue import SchedulingQueue
 from extender_service.scheduler.attempt import Attempts, Outcome, Preemption
-from extender_service.scheduler.attempt_metrics import UNCOUNTED, AttemptMetrics
 from extender_service.scheduler.bindings import Bindings
 from extender_service.scheduler.failure import SCHEDULER_ERROR, Failure
 from extender_service.scheduler.failure_handler import FailureHandler
 from extender_service.scheduler.failure_reports import FailureReports
+from extender_service.scheduler.metrics.attempts import UNCOUNTED, AttemptMetrics
 from extender_service.scheduler.nominated_pods import report_unnominated
 from extender_service.scheduler.pod_lister import PodLister
 from extender_service.scheduler.preempting import Preempting

@@ -42,10 +42,10 @@ from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from extender_service.queue.scheduling_queue import SchedulingQueue
 from extender_service.scheduler.attempt import Attempts
 from extender_service.scheduler.event_handlers import EventHandlers
+from extender_service.scheduler.metrics.prometheus import SchedulerMetrics
 from extender_service.scheduler.nominated_pods import nominations
 from extender_service.scheduler.pod_lister import PodLister
 from extender_service.scheduler.scheduler import Scheduler
-from extender_service.scheduler.scheduler_metrics import SchedulerMetrics
 from extender_service.scheduler.time_limit import TimeLimit
 from extender_service.scheduling.engine import Engine
 from tests.counted.bytecodes import COUNTED, STILL, WARM_UP, executed, finish, typical

@@ -66,7 +66,7 @@ from extender_service.plugins.node_resources import fit as node_resources_fit
 from extender_service.plugins.node_resources import usages as resource_scoring
 from extender_service.plugins.node_resources.usages import WeightedResource
 from extender_service.plugins.pod_topology_spread.constraints import own_constraints
-from extender_service.scheduler import pod_resource_metrics
+from extender_service.scheduler.metrics import pod_resources
 from extender_service.scheduling.asked_nodes import NodeFinder
 from tests.support.objects import make_container, make_node, make_pod
 
@@ -363,7 +363,7 @@ HOSTILE: Mapping[str, Sequence[Callable[[], Ask]]] = {
     "pod counts": [_pod_counts, _pod_sums],
     "resource metrics": [
         lambda: (
-            lambda number, things: pod_resource_metrics._usage_of(
+            lambda number, things: pod_resources._usage_of(
                 Pod(spec=_spec_with_requests(number, things)), shows_pod_level=True
             )
         ),

@@ -44,14 +44,14 @@ from extender_service.observability.metrics_registry import MetricsRegistry
 from extender_service.observability.operations import health_routes
 from extender_service.scheduler.assembly import SchedulerParts, assemble
 from extender_service.scheduler.event_handlers import storage_kinds
-from extender_service.scheduler.event_timing import EventTiming
 from extender_service.scheduler.extenders.access import posts_to
 from extender_service.scheduler.extenders.extender_client import ExtenderClient
 from extender_service.scheduler.extenders.extenders import Extenders
+from extender_service.scheduler.metrics.event_timing import EventTiming
+from extender_service.scheduler.metrics.pod_resources import PodResourceMetrics
+from extender_service.scheduler.metrics.prometheus import SchedulerMetrics, SchedulerState
 from extender_service.scheduler.pod_lister import PodLister
-from extender_service.scheduler.pod_resource_metrics import PodResourceMetrics
 from extender_service.scheduler.registered_kinds import RegisteredKind, registered_kinds
-from extender_service.scheduler.scheduler_metrics import SchedulerMetrics, SchedulerState
 from extender_service.seams import THIS_MACHINE, Machine
 from extender_service.serving.process_end import set_signal_handler
 from extender_service.serving.watchdog import watchdog

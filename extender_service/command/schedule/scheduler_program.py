@@ -27,7 +27,7 @@ from extender_service.observability.operations import operations_routes, resourc
 from extender_service.observability.sli_metrics import SliMetrics
 from extender_service.queue.queue_dump import queue_dump
 from extender_service.scheduler.assembly import SchedulerParts
-from extender_service.scheduler.pod_resource_metrics import PodResourceMetrics
+from extender_service.scheduler.metrics.pod_resources import PodResourceMetrics
 from extender_service.seams import Machine
 
 # How long the writes under way may take after SIGTERM, then what follows from their answers, and then the events.

@@ -17,9 +17,9 @@ from extender_service.framework.guard import CycleError, OutOfTimeError
 from extender_service.framework.queueing_hints import EXTENDER
 from extender_service.framework.runtime import SampleNodes
 from extender_service.kube.types.core import Pod, pod_name
-from extender_service.scheduler.attempt_metrics import AttemptMetrics
 from extender_service.scheduler.extenders.extender_client import ExtenderError
 from extender_service.scheduler.extenders.extenders import Extenders, Statuses
+from extender_service.scheduler.metrics.attempts import AttemptMetrics
 from extender_service.scheduler.node_sampling import NodeSampling
 from extender_service.scheduler.time_limit import TimeLimit
 from extender_service.scheduling.asked_nodes import AskedNodes

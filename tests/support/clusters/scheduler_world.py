@@ -31,17 +31,17 @@ from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from extender_service.plugins.queue_sort import PrioritySort
 from extender_service.queue.scheduling_queue import SchedulingQueue
 from extender_service.scheduler.attempt import Attempts
-from extender_service.scheduler.attempt_metrics import UNCOUNTED, AttemptMetrics
 from extender_service.scheduler.event_handlers import EventHandlers
-from extender_service.scheduler.event_timing import EventTiming
 from extender_service.scheduler.extenders.extender_client import PodJson
 from extender_service.scheduler.extenders.extenders import NO_EXTENDERS, Extenders
 from extender_service.scheduler.failure_reports import MOST_REPORTS_AT_ONCE
+from extender_service.scheduler.metrics.attempts import UNCOUNTED, AttemptMetrics
+from extender_service.scheduler.metrics.event_timing import EventTiming
+from extender_service.scheduler.metrics.pod_resources import PodResourceMetrics
 from extender_service.scheduler.node_order import NodeOrder
 from extender_service.scheduler.node_sampling import NodeSampling
 from extender_service.scheduler.nominated_pods import nominations
 from extender_service.scheduler.pod_lister import PodLister
-from extender_service.scheduler.pod_resource_metrics import PodResourceMetrics
 from extender_service.scheduler.scheduler import Scheduler
 from extender_service.scheduler.time_limit import TimeLimit
 from extender_service.scheduling.engine import Engine

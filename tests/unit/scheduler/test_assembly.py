@@ -18,9 +18,9 @@ from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from extender_service.queue.scheduling_queue import MAX_IN_UNSCHEDULABLE_SECONDS
 from extender_service.queue.waiting_queues import ACTIVE, UNSCHEDULABLE
 from extender_service.scheduler.assembly import assemble
+from extender_service.scheduler.metrics.pod_resources import PodResourceMetrics
+from extender_service.scheduler.metrics.prometheus import SchedulerMetrics
 from extender_service.scheduler.pod_lister import PodLister
-from extender_service.scheduler.pod_resource_metrics import PodResourceMetrics
-from extender_service.scheduler.scheduler_metrics import SchedulerMetrics
 from tests.support.clock import Clock
 from tests.support.clusters.scheduler_world import NAME, WALL_SECONDS, Api, whole
 from tests.support.event_loop import in_event_loop

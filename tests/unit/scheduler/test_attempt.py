@@ -23,7 +23,7 @@ from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.types.core import Pod, PodResourceClaim
 from extender_service.kube.types.pods import pod_uid
 from extender_service.plugins.default_preemption import DefaultPreemption, DefaultPreemptionArgs
-from extender_service.scheduler.attempt_metrics import UncountedAttempts
+from extender_service.scheduler.metrics.attempts import UncountedAttempts
 from extender_service.scheduling.decision import Decision
 from tests.support.clock import Clock
 from tests.support.clusters.scheduler_world import SchedulerWorld

@@ -21,7 +21,7 @@ from extender_service.framework.status import Rejections, Status, unschedulable
 from extender_service.kube.resources.any_kind import AnyObject, any_kind
 from extender_service.kube.types.core import Pod
 from extender_service.plugins.queue_sort import PrioritySort
-from extender_service.scheduler.event_timing import EventTiming
+from extender_service.scheduler.metrics.event_timing import EventTiming
 from extender_service.scheduler.registered_kinds import RegisteredKind, registered_kinds
 from tests.support.clusters.scheduler_world import SchedulerWorld, turns
 from tests.support.event_loop import in_event_loop

@@ -17,7 +17,7 @@ from extender_service.observability.health import Health
 from extender_service.observability.metrics_registry import MetricsRegistry
 from extender_service.queue.scheduling_queue import SchedulingQueue
 from extender_service.scheduler.leader_election import LeaderElector
-from extender_service.scheduler.pod_resource_metrics import PodResourceMetrics
+from extender_service.scheduler.metrics.pod_resources import PodResourceMetrics
 from extender_service.scheduler.scheduler import Scheduler
 from extender_service.scheduling.engine import Engine
 from tests.worlds.simulation.process import Process

@@ -9,7 +9,7 @@ from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.rules import rules_of
 from extender_service.kube.resources.pods_by_need import pods_by_need
 from extender_service.kube.types.keys import key_of
-from extender_service.scheduler.pod_resource_metrics import PodResourceMetrics
+from extender_service.scheduler.metrics.pod_resources import PodResourceMetrics
 from tests.support.clusters.scheduler_world import SchedulerWorld
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_node, make_pod

@@ -14,8 +14,8 @@ from extender_service.framework.queueing_hints import HintTiming
 from extender_service.observability.cheap_metrics import CheapCounter, CheapHistogram
 from extender_service.observability.preemption_metrics import PreemptionMetrics
 from extender_service.queue.queued_pod import QueuedPodInfo
-from extender_service.scheduler.evaluations import Evaluations
-from extender_service.scheduler.event_timing import EventTiming
+from extender_service.scheduler.metrics.evaluations import Evaluations
+from extender_service.scheduler.metrics.event_timing import EventTiming
 from extender_service.scheduling.decision import Decision
 from extender_service.seams import Clock
 

@@ -11,7 +11,7 @@ from extender_service.framework.runtime import run_post_filter
 from extender_service.framework.status import SKIP, Status, unresolvable, unschedulable
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.types.core import Pod
-from extender_service.scheduler.evaluations import Evaluations
+from extender_service.scheduler.metrics.evaluations import Evaluations
 from extender_service.scheduling.asked_nodes import AllNodes
 from extender_service.scheduling.decision import Decision, decide, narrowed
 from extender_service.scheduling.question import Question

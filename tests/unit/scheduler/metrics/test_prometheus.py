@@ -14,7 +14,7 @@ from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.api_errors import ApiError, ApiStatus
 from extender_service.kube.types.core import Pod
 from extender_service.queue.queued_pod import QueuedPodInfo
-from extender_service.scheduler.scheduler_metrics import SchedulerMetrics, SchedulerState
+from extender_service.scheduler.metrics.prometheus import SchedulerMetrics, SchedulerState
 from tests.support.clock import Clock
 from tests.support.clusters.scheduler_world import SchedulerWorld, whole
 from tests.support.event_loop import in_event_loop

@@ -1,0 +1,1 @@
+"""What the scheduler counts and times, under kube-scheduler's names (pkg/scheduler/metrics)."""
