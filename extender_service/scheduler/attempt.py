@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
+from typing import Final
 
 import msgspec
 
@@ -29,6 +30,11 @@ from extender_service.scheduling.eviction import Victim, victim_in
 from extender_service.scheduling.question import Question
 
 log = logging.getLogger(__name__)
+
+# What stands for the plugins that judge a field which none here does, among those that rejected a pod. It registers no
+# event: the pod waits for the flush of leftovers. With no plugin to blame, it would come back after each backoff, as
+# after an error.
+NOT_JUDGED: Final = "NotJudged"
 
 
 class Preemption(msgspec.Struct, frozen=True):
@@ -148,7 +154,7 @@ class Attempts:
         """Run PostFilter, and return what follows. `also_blamed` rejected the pod besides the plugins that did."""
         engine, pod = self._engine, decision.question.pod
         if decision.is_final:
-            return Failure.unfit(self._fit_error(decision, also_blamed), nomination="")
+            return Failure.unfit(self._fit_error(decision, (NOT_JUDGED,)), nomination="")
         if not decision.profile.post_filter:
             nomination = "" if engine.cluster.rules.failure_takes_nomination_back else None
             return Failure.unfit(self._fit_error(decision, also_blamed), nomination)

@@ -1,5 +1,5 @@
 """What an attempt leaves of a pod's nominated node, what it says of the room that it found, and for which pods it makes
-none, by release; what it logs; how long it may take."""
+none, and how these wait, by release; what it logs; how long it may take."""
 
 from typing import ClassVar
 
@@ -23,6 +23,7 @@ from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.types.core import Pod, PodResourceClaim
 from extender_service.kube.types.pods import pod_uid
 from extender_service.plugins.default_preemption import DefaultPreemption, DefaultPreemptionArgs
+from extender_service.queue.scheduling_queue import MAX_IN_UNSCHEDULABLE_SECONDS
 from extender_service.scheduler.metrics.attempts import UncountedAttempts
 from extender_service.scheduling.decision import Decision
 from tests.support.clock import Clock
@@ -86,6 +87,26 @@ async def test_no_room_is_made_or_kept_for_a_pod_that_is_refused_for_its_resourc
     [(_, _, patch)] = world.api.written
     assert patch["status"]["nominatedNodeName"] is None
     assert not any(world.queue.nominator.node_of.values())
+
+
+@pytest.mark.parametrize(("minor", "gates"), [(31, {"DynamicResourceAllocation": True}), (34, {}), (37, {})])
+@in_event_loop
+async def test_a_pod_that_is_refused_for_a_field_waits_for_the_flush_of_leftovers_and_for_no_event(
+    minor: int, gates: dict[str, bool]
+) -> None:
+    world, pod = SchedulerWorld(make_node("a"), rules=rules_of(minor, gates)), make_pod("p")
+    spec = msgspec.structs.replace(pod.spec, resource_claims=(PodResourceClaim("gpu"),))
+    world.create(msgspec.structs.replace(pod, spec=spec))
+    world.attempt()
+    world.node_watch.apply(make_node("b"))
+    assert world.where() == {"unschedulable": 1}
+    [entry] = world.queue.entries()
+    assert entry.info.unschedulable_plugins == {"NotJudged"}
+    world.clock.pass_seconds(MAX_IN_UNSCHEDULABLE_SECONDS + 1)
+    world.queue.flush_unschedulable_leftover()
+    assert world.attempt() == "p"
+    assert world.where() == {"unschedulable": 1}
+    await world.scheduler.close()
 
 
 class Preempts(PostFilter):
