@@ -29,9 +29,10 @@ class EmulationOptions:
     gates: Mapping[str, bool] = field(default_factory=dict)
 
     def rules(self, server_minor: int = NEWEST_MINOR) -> Rules:
-        """Return the rules, and log which gates have no effect here. Raises StartError for a gate that cannot be set.
+        """Return the rules, and log which gates have no effect here, or only some of their effects.
 
         Without a release of its own, they are those of `server_minor`, or of the one next to it that can be followed.
+        Raises StartError for a gate that cannot be set.
         """
         minor = self.minor
         if minor is None:
@@ -46,7 +47,13 @@ class EmulationOptions:
                 "a feature gate by which kube-scheduler decides is not followed: its default counts",
                 extra={"gate": name, "emulated_version": version_of(minor)},
             )
-        return self.rules_for(minor)
+        rules = self.rules_for(minor)
+        if rules.pod_groups:
+            log.warning(
+                "a feature gate is followed in part: pods of groups are neither judged nor preempted",
+                extra={"gate": "GenericWorkload", "emulated_version": rules.release},
+            )
+        return rules
 
     @property
     def possible_minors(self) -> Iterable[int]:

@@ -15,6 +15,7 @@ from extender_service.kube.types.core import (
     ObjectMeta,
     Pod,
     PodCondition,
+    PodSchedulingGroup,
     PodSpec,
     PodStatus,
     ResourceList,
@@ -79,6 +80,11 @@ def preempted(pod: Pod) -> Pod:
         metadata=msgspec.structs.replace(pod.metadata, deletion_timestamp="2026-01-01T00:00:00Z"),
         status=msgspec.structs.replace(pod.status, conditions=(condition,)),
     )
+
+
+def in_group(pod: Pod) -> Pod:
+    """The same pod, in a group of pods."""
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, scheduling_group=PodSchedulingGroup()))
 
 
 class Undo:

@@ -62,6 +62,7 @@ def _pod(cluster: Cluster, slot: int) -> dict[str, Any]:
         "terms": pods.terms_of(slot),
         "ports": pods.ports_of(slot),
         "order": (int(pods.priority[slot]), int(pods.started[slot]), bool(pods.preempted[slot])),
+        "in group": bool(pods.in_group[slot]),
         "terminating": bool(pods.terminating[slot]),
         "attached": cluster.held_volumes.held_by(slot, EBS, migrated=True),
     }

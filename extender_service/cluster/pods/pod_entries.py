@@ -35,6 +35,7 @@ class PodEntry(msgspec.Struct, frozen=True, gc=False):
     volumes: PodVolumes
     terminating: bool
     preempted: bool
+    in_group: bool
     priority: int
     started: int
 
@@ -62,6 +63,7 @@ def pod_entry(pod: AnyPod, uid: str, node_name: str, rules: RequestRules = OLDES
         pod_volumes(pod),
         terminating,
         terminating and _is_preempted(pod),
+        spec.scheduling_group is not None,
         spec.priority,
         _started(status.start_time) if status.start_time else NOT_STARTED,
     )

@@ -52,6 +52,7 @@ class PodTable(GrowingColumns):
     - `term_set`: the number of its pod affinity terms; `port_set`: that of its host ports
     - `priority`; `started`: when it started, in microseconds since 1970, or NOT_STARTED
     - `preempted`: it is being deleted because kube-scheduler preempted it
+    - `in_group`: it belongs to a group of pods (spec.schedulingGroup)
     - `serial`: another one each time that a slot is taken, 0 while it is free
 
     For the pods that count on a row, `changes` has the latest additions and removals, `anti_affinity` the required
@@ -67,6 +68,7 @@ class PodTable(GrowingColumns):
     priority = column(np.int64)
     started = column(np.int64)
     preempted = column(np.bool_)
+    in_group = column(np.bool_)
     serial = column(np.int64)
 
     def __init__(self, dimensions: Dimensions) -> None:
@@ -276,3 +278,4 @@ class PodTable(GrowingColumns):
         self.priority[slot] = entry.priority
         self.started[slot] = entry.started
         self.preempted[slot] = entry.preempted
+        self.in_group[slot] = entry.in_group

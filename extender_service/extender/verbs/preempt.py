@@ -116,7 +116,10 @@ class PreemptVerb:
         return not verdicts.rejected_with(Code.UNSCHEDULABLE_AND_UNRESOLVABLE).any()
 
     def _present(self, pod: Pod, proposed: Mapping[str, MetaVictims]) -> dict[str, Proposal]:
-        """Find the proposed nodes and victims in the cluster; leave out unknown nodes, and nodes without any victim."""
+        """Find the proposed nodes and victims in the cluster.
+
+        Leaves out unknown nodes, nodes without any victim, and those where the answer would split a group of pods.
+        """
         proposals: dict[str, Proposal] = {}
         for name, victims in proposed.items():
             # By UID: a pod that is proposed twice counts as one victim.
@@ -131,9 +134,18 @@ class PreemptVerb:
                         "uids": " ".join(uid for uid in slots if uid not in proposal.there),
                     },
                 )
-            if proposal.there and self._cluster.nodes.is_node(name):
+            if proposal.there and self._cluster.nodes.is_node(name) and not self._splits_group(proposal):
                 proposals[name] = proposal
         return proposals
+
+    def _splits_group(self, proposal: Proposal) -> bool:
+        """Return whether some of the proposed victims are elsewhere, and others in a group, which goes as a whole.
+
+        The answer may only name pods on the node: kube-scheduler would evict these, and leave the rest of the group.
+        """
+        if proposal.is_current or not self._cluster.rules.pod_groups:
+            return False
+        return bool(self._cluster.pods.in_group[list(proposal.there.values())].any())
 
     def _victims(
         self, question: Question, proposals: Mapping[str, Proposal], outcome: DryRunOutcome

@@ -1,8 +1,9 @@
 """Preemption: on which nodes a pod fits once pods of lower priority are gone, and which of these pods have to go.
 
 Which of the nodes is best is for candidates.py. The rules are those of kube-scheduler
-(framework/preemption/preemption.go, plugins/defaultpreemption). All nodes are tried in lockstep: one pass puts back the
-k-th pod of every node, so the number of passes grows with the pods on one node, not with the number of nodes.
+(framework/preemption/preemption.go, plugins/defaultpreemption); only pods of groups are never chosen. All nodes are
+tried in lockstep: one pass puts back the k-th pod of every node, so the number of passes grows with the pods on one
+node, not with the number of nodes.
 """
 
 from collections import Counter
@@ -182,10 +183,13 @@ class _LowerPods(NamedTuple):
 
 
 def _lower_pods(cluster: Cluster, pod: Pod, nodes: NodeView, given: Collection[int]) -> _LowerPods:
-    """Return the pods of lower priority on some nodes, and the given ones."""
+    """Return the pods of lower priority on some nodes, without those of groups, and the given ones."""
     pods = cluster.pods
     used = len(pods.facts)
     is_lower = pods.priority[:used] < pod.spec.priority
+    if cluster.rules.pod_groups:
+        # The group's priority decides, not theirs, and some go only with their whole group. Groups are not watched.
+        is_lower &= ~pods.in_group[:used]
     is_given = np.zeros(used, np.bool_)
     if len(given):  # an array, where a caller names victims
         is_given[list(given)] = True

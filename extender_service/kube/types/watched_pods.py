@@ -16,6 +16,7 @@ from extender_service.kube.types.core import (
     PodAffinity,
     PodCondition,
     PodSchedulingGate,
+    PodSchedulingGroup,
     ResourceList,
     Volume,
 )
@@ -58,6 +59,7 @@ class WatchedPodSpec(Object):
     resources: Raw = _NOTHING
     priority: Int32 = 0
     scheduling_gates: tuple[PodSchedulingGate, ...] = ()
+    scheduling_group: PodSchedulingGroup | None = None
     volumes: tuple[Volume, ...] = ()
 
 

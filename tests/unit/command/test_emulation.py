@@ -63,6 +63,14 @@ def test_gates_by_which_only_kube_scheduler_decides_are_logged(caplog: pytest.Lo
     assert (vars(record)["gate"], vars(record)["emulated_version"]) == ("InPlacePodVerticalScaling", "1.32")
 
 
+def test_a_gate_that_is_followed_in_part_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        given("--emulated-version=1.37", "--feature-gates=GenericWorkload=true").rules()
+    [record] = caplog.records
+    assert record.message == "a feature gate is followed in part: pods of groups are neither judged nor preempted"
+    assert (vars(record)["gate"], vars(record)["emulated_version"]) == ("GenericWorkload", "1.37")
+
+
 @pytest.mark.parametrize(
     ("argument", "problem"),
     [

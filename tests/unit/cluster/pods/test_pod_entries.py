@@ -62,6 +62,7 @@ def test_a_watched_pod_shows_all_that_is_kept_of_a_pod() -> None:
             },
             "spec": {
                 "priority": 7,
+                "schedulingGroup": {"podGroupName": "workers"},
                 "containers": [
                     {"image": "web:1", "ports": [{"hostPort": 80}], "resources": {"requests": {"cpu": "1"}}},
                     {"image": "log:1", "resources": {"requests": {"memory": "1Gi"}}},
@@ -88,4 +89,4 @@ def test_a_watched_pod_shows_all_that_is_kept_of_a_pod() -> None:
     entries = [pod_entry(resource.decoder.decode(pod), "1", "a") for resource in (PODS, WATCHED_PODS)]
     assert entries[0] == entries[1]
     assert (entries[1].requests.amounts, len(entries[1].ports)) == ((("cpu", 3100), ("memory", 1 << 30)), 1)
-    assert entries[1].preempted
+    assert (entries[1].preempted, entries[1].in_group) == (True, True)

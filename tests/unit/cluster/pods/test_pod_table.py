@@ -28,7 +28,7 @@ from extender_service.kube.types.core import (
     WeightedPodAffinityTerm,
 )
 from tests.support.memory import MIB, kept_bytes
-from tests.support.objects import make_pod
+from tests.support.objects import in_group, make_pod
 
 GPU = "nvidia.com/gpu"
 
@@ -217,6 +217,15 @@ def test_an_amended_pod_is_as_the_entry_says() -> None:
     )
     pods.amend(slot, entry(later))
     assert (pods[slot].nominated_node_name, pods.priority[slot], pods.started[slot]) == ("b", 7, 2_000_000)
+
+
+def test_a_slot_that_is_used_again_is_in_a_group_only_if_its_new_pod_is() -> None:
+    pods = PodTable(Dimensions())
+    slot = add(pods, in_group(make_pod("worker")))
+    assert pods.in_group[slot]
+    pods.remove(slot)
+    assert add(pods, make_pod("web")) == slot
+    assert not pods.in_group[slot]
 
 
 def test_the_pods_on_a_row_are_found() -> None:

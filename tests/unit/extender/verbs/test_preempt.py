@@ -9,7 +9,7 @@ from extender_service.extender.modes import Mode
 from extender_service.kube.types.core import LabelSelector, ObjectMeta, Pod, PodResourceClaim, Taint
 from extender_service.kube.types.policy import PodDisruptionBudget, PodDisruptionBudgetSpec
 from tests.support.clusters.extender_world import ExtenderWorld
-from tests.support.objects import make_node, make_pod, preempted
+from tests.support.objects import in_group, make_node, make_pod, preempted
 
 WEB = make_pod("web", requests={"cpu": "2"})
 
@@ -213,6 +213,18 @@ def test_no_pod_goes_for_one_that_is_refused_in_any_case() -> None:
     claims = structs.replace(SMALL, spec=structs.replace(SMALL.spec, resource_claims=(PodResourceClaim("gpu"),)))
     assert preempt(world_of_priorities("replace", rules_of(34)), {"a": meta("a-low")}, claims) == {}
     assert preempt(world_of_priorities("beside", rules_of(34)), {"a": meta("a-low")}, claims) == {"a": meta("a-low")}
+
+
+@pytest.mark.parametrize("mode", ["beside", "replace"])
+@pytest.mark.parametrize(("gates", "victims_on_a"), [({}, meta("a-low")), ({"GenericWorkload": True}, None)])
+def test_no_part_of_a_group_goes_where_kube_scheduler_names_the_rest_of_it_on_another_node(
+    mode: Mode, gates: dict[str, bool], victims_on_a: dict[str, Any] | None
+) -> None:
+    world = world_of_priorities(mode, rules_of(37, gates))
+    for name in "ab":
+        world.cluster.apply_pod(in_group(prioritised(f"{name}-low", name, priority=1)))
+    answer = preempt(world, {"a": meta("a-low", "b-low"), "b": meta("b-high")}, SMALL)
+    assert (answer.get("a"), "b" in answer) == (victims_on_a, True)
 
 
 @pytest.mark.parametrize("mode", ["beside", "replace"])

@@ -17,6 +17,7 @@ from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.policy import PodDisruptionBudget
 from tests.support.clusters.preemption_worlds import budget, judging, preemption_cluster, preemptor, running
+from tests.support.objects import in_group
 
 
 def tried(cluster: Cluster, pod: Pod, proposed: Sequence[str] = ()) -> DryRun:
@@ -182,6 +183,22 @@ def test_given_victims_go_in_any_case() -> None:
     cluster = preemption_cluster(pods)
     assert victims(cluster, tried(cluster, preemptor(2), ["high"])) == {"a": (["high"], 0)}
     assert victims(cluster, tried(cluster, preemptor(4), ["low"])) == {"a": (["high", "low"], 0)}
+
+
+@pytest.mark.parametrize(("gates", "where"), [({}, {"a", "b"}), ({"GenericWorkload": True}, {"b"})])
+def test_where_groups_of_pods_count_none_of_their_pods_is_chosen(gates: dict[str, bool], where: set[str]) -> None:
+    pods = [
+        in_group(running("worker", "a", priority=1, cpu=4, started=1, app="web")),
+        running("web", "b", priority=1, cpu=4, started=1, app="web"),
+    ]
+    cluster = preemption_cluster(pods, rules=rules_of(37, gates))
+    assert victims(cluster, tried(cluster, preemptor(2))).keys() == where
+
+
+def test_a_pod_of_a_group_goes_if_it_is_given() -> None:
+    pods = [in_group(running("worker", "a", priority=1, cpu=4, started=1, app="web"))]
+    cluster = preemption_cluster(pods, rules=rules_of(37, {"GenericWorkload": True}))
+    assert victims(cluster, tried(cluster, preemptor(2), ["worker"])) == {"a": (["worker"], 0)}
 
 
 def test_the_number_of_passes_does_not_grow_with_the_nodes() -> None:
