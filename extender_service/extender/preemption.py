@@ -181,7 +181,6 @@ class OwnPreemption:
         return self._lag.is_newer(pod) or (self._lag.is_room_coming(pod) and not _is_hopeless(pod, decision))
 
     def _run_post_filter(self, pod: Pod, uid: str, decision: Decision) -> None:
-        self._metrics.tried()
         try:
             result = self._post_filter(pod, decision)
         except (CycleError, QuantityError) as error:
@@ -203,7 +202,11 @@ class OwnPreemption:
             nodes = self._engine.nodes.named_once(question.nodes.names)
             question = Question(pod, nodes, question.deadline, refuses_unsupported=question.refuses_unsupported)
             decision = self._engine.decide_without_reuse(question)
-        return self._engine.post_filter(question, decision)
+        try:
+            return self._engine.post_filter(question, decision)
+        finally:
+            if decision.state.tried_preemption:
+                self._metrics.tried()
 
     def _begin(self, pod: Pod, uid: str, profile: Profile, result: PostFilterResult) -> None:
         """Begin a preemption: the pod counts as nominated from now on."""

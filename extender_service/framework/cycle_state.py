@@ -20,10 +20,12 @@ class CycleState:
     The caller waits until the `deadline`, in seconds of `clock`, and not longer; once the pod is being placed, there is
     none (infinity). `request_shape` has the fields of the pod that its requests depend on; each plugin sums them up in
     its own way. `volumes` are those that the pod uses. `label_set` is its namespace and labels, one object for all pods
-    that share them. `evaluated_again` counts the nodes that plugins judged while PostFilter ran.
+    that share them. `evaluated_again` counts the nodes that plugins judged while PostFilter ran. `tried_preemption` is
+    whether DefaultPreemption was called then: a plugin before it may end PostFilter.
     """
 
     evaluated_again: Counter[str] | None = None
+    tried_preemption: bool = False
 
     def __init__(
         self,

@@ -41,7 +41,7 @@ class PreemptionMetrics:
         )
 
     def tried(self) -> None:
-        """Note that PostFilter ran."""
+        """Note that DefaultPreemption was called."""
         self._attempts.inc()
 
     def preempted(self, victims: int) -> None:

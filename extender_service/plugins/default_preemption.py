@@ -93,6 +93,7 @@ class DefaultPreemption(PostFilter, PreEnqueue):
         self, state: CycleState, pod: Pod, verdicts: Verdicts, filter_again: FilterAgain
     ) -> PostFilterResult:
         """Find the node and the victims (Evaluator.Preempt)."""
+        state.tried_preemption = True
         message = ineligible(self.handle.cluster, pod, verdicts)
         if message is not None:
             return PostFilterResult(unschedulable(f"preemption: {message}"))

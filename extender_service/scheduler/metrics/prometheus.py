@@ -130,7 +130,8 @@ class SchedulerMetrics:
 
     def tried_victims(self, decision: Decision) -> None:
         """Note that PostFilter ran for a decision without a feasible node, also if it failed."""
-        self._preemption.tried()
+        if decision.state.tried_preemption:
+            self._preemption.tried()
         self._evaluations.tried_victims(decision)
 
     def decided(self, info: QueuedPodInfo) -> None:

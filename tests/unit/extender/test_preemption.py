@@ -18,6 +18,7 @@ from extender_service.scheduling.pod_writes import PodWrites
 from tests.support.clusters.extender_world import ExtenderWorld
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_node, make_pod, preempted
+from tests.support.storage_objects import with_claims
 
 NAMES = ["a", "b"]
 Written = list[tuple[str, str, str | None]]
@@ -318,6 +319,18 @@ async def test_a_pod_that_is_refused_for_its_resource_claims_evicts_nobody(minor
     assert set(answer["FailedAndUnresolvableNodes"]) == {"a", "b"}
     assert world.api.written == []
     assert world.count("scheduler_preemption_attempts_total") == 0
+
+
+@pytest.mark.parametrize(("minor", "attempts"), [(33, 1), (34, 0), (37, 0)])
+@in_event_loop
+async def test_an_attempt_counts_where_default_preemption_was_called(minor: int, attempts: int) -> None:
+    world, pod = PreemptingWorld(rules=rules_of(minor)), with_priority(with_claims("important", "gone"), 100)
+    world.show(filler("a"), filler("b"), pod)
+
+    await world.refuse(pod)
+
+    assert world.api.written == []
+    assert world.count("scheduler_preemption_attempts_total") == attempts
 
 
 @in_event_loop

@@ -8,17 +8,19 @@ from prometheus_client import CollectorRegistry
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.rules import rules_of
 from extender_service.framework.cycle_state import CycleState
-from extender_service.framework.interface import Filter, FilterAgain, Permit, PostFilter, PostFilterResult
+from extender_service.framework.interface import Filter, FilterAgain, Permit, Plugin, PostFilter, PostFilterResult
 from extender_service.framework.status import Rejections, Status, unschedulable
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.api_errors import ApiError, ApiStatus
 from extender_service.kube.types.core import Pod
+from extender_service.plugins.default_preemption import DefaultPreemption, DefaultPreemptionArgs
 from extender_service.queue.queued_pod import QueuedPodInfo
 from extender_service.scheduler.metrics.prometheus import SchedulerMetrics, SchedulerState
 from tests.support.clock import Clock
 from tests.support.clusters.scheduler_world import SchedulerWorld, whole
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_node, make_pod
+from tests.support.storage_objects import with_claims
 from tests.support.stub_plugins import make_handle, stub_cluster
 
 
@@ -283,13 +285,35 @@ class Refuses(Filter, PostFilter, Permit):
         return unschedulable("not now"), 0.0
 
 
-@pytest.mark.parametrize(("point", "attempts"), [("Permit", 0), ("Filter", 1), ("PostFilter", 1)])
+@pytest.mark.parametrize(
+    ("point", "preempts", "attempts"),
+    [("Permit", True, 0), ("Filter", True, 1), ("PostFilter", True, 0), ("Filter", False, 0)],
+)
 @in_event_loop
-async def test_an_attempt_to_preempt_is_one_in_which_post_filter_ran(point: str, attempts: int) -> None:
+async def test_an_attempt_to_preempt_is_one_in_which_default_preemption_was_called(
+    point: str, preempts: bool, attempts: int
+) -> None:
     counted = Counted()
-    plugins = {each: [(Refuses(point), 0)] for each in ("filter", "postFilter", "permit")}
+    plugins: dict[str, list[tuple[Plugin, int]]] = {
+        each: [(Refuses(point), 0)] for each in ("filter", "postFilter", "permit")
+    }
+    preemption = DefaultPreemption(DefaultPreemptionArgs(), SchedulerWorld().handle)
+    if preempts:
+        plugins["postFilter"].append((preemption, 0))
     world = SchedulerWorld(make_node("a"), plugins=plugins, metrics=counted.metrics)
+    preemption.handle = world.handle
     world.create(make_pod("p"))
     world.attempt_all()
+    await world.scheduler.close()
+    assert counted.value("scheduler_preemption_attempts_total") == attempts
+
+
+@pytest.mark.parametrize(("minor", "attempts"), [(31, 1), (33, 1), (34, 0), (37, 0)])
+@in_event_loop
+async def test_from_1_34_on_a_pod_without_its_claim_is_no_attempt_to_preempt(minor: int, attempts: int) -> None:
+    counted = Counted(minor)
+    world = SchedulerWorld(make_node("a"), metrics=counted.metrics, rules=rules_of(minor))
+    world.create(with_claims("p", "gone"))
+    assert world.attempt_all() == ["p"]
     await world.scheduler.close()
     assert counted.value("scheduler_preemption_attempts_total") == attempts
