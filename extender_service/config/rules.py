@@ -89,7 +89,7 @@ class Rules:
     backoff_includes_its_end: bool = _since(33)
     # queue_incoming_pods_total counts gated pods, too, and no longer pods that stay among the unschedulable ones.
     gated_pods_come_in: bool = _since(33)
-    # Rejections and errors in a row have a backoff count each, and podMaxBackoffSeconds: 0 turns backoff off.
+    # Rejections and errors in a row have a backoff count each.
     errors_back_off_apart: bool = _since(34)
     # Only events that its gating plugin registered move a gated pod, and PreEnqueue asks that plugin first.
     gating_plugin_remembered: bool = _since(34)
