@@ -5,6 +5,7 @@ import msgspec
 from extender_service.cluster.pods.pod_volumes import ClaimUse, PodVolumes
 from extender_service.cluster.volumes.storage_table import Storage
 from extender_service.framework.plugin_errors import PluginError
+from extender_service.framework.status import Status
 from extender_service.kube.parsing.selectors import Operator
 from extender_service.kube.types.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolume, PersistentVolumeClaim
 
@@ -17,11 +18,15 @@ class UnusableClaimError(Exception):
 
 
 class PodClaims(msgspec.Struct):
-    """A pod's claims: bound, to be bound once the pod has a node, and to be bound before it gets one."""
+    """A pod's claims: bound, to be bound once the pod has a node, and to be bound before it gets one.
+
+    A pod for which there is a `refusal` has none here.
+    """
 
     bound: list[PersistentVolumeClaim]
     waiting: list[PersistentVolumeClaim]
     immediate: list[PersistentVolumeClaim]
+    refusal: Status | None = None
 
 
 def claims_of(volumes: PodVolumes, storage: Storage) -> list[PersistentVolumeClaim]:

@@ -182,21 +182,19 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
         try:
             claims = claims_of(state.volumes, storage)
         except UnusableClaimError as fault:
-            return unresolvable(str(fault))
+            return _refused(state, unresolvable(str(fault)))
         if not claims:
             state[_CLAIMS] = PodClaims([], [], [])
             return SKIP
         sorted_out = sort_out(claims, storage)
         if sorted_out.immediate:
-            return UNBOUND_IMMEDIATE
+            return _refused(state, UNBOUND_IMMEDIATE)
         state[_CLAIMS] = sorted_out
         return None if self._lists_no_nodes else eligible_nodes(sorted_out.bound, storage)
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Check the bound claims, then the others; a node can fail by both."""
-        if _CLAIMS not in state:
-            raise PluginError("not found")
-        claims: PodClaims = state[_CLAIMS]
+        claims = _claims_in(state)
         verdicts = VolumeVerdicts(len(nodes), self._reasons)
         self._check_bound(verdicts, nodes, claims.bound)
         bindings = self._bind_or_make(verdicts, nodes, claims.waiting) if claims.waiting else None
@@ -212,21 +210,21 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
         """
         if self._by_percent is None:
             return SKIP
-        if not self._scores_every_pod:
-            return None if _has_bindings(state) else SKIP
-        if _CLAIMS not in state:
-            raise PluginError("not found")
-        return None
+        _claims_in(state)
+        return None if self._scores_every_pod or _has_bindings(state) else SKIP
 
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
         """Score by the share of the volumes that the claims ask for; where volumes are made, of what there is."""
-        if self._by_percent is None or _BINDINGS not in state:
-            return np.zeros(len(nodes), np.int64)
-        found: FoundBindings = state[_BINDINGS]
         scores = np.zeros(len(nodes), np.int64)
+        if self._by_percent is None:
+            return scores
+        waiting = _claims_in(state).waiting
+        if _BINDINGS not in state:
+            return scores
+        found: FoundBindings = state[_BINDINGS]
         if self._scores_every_pod:
             # The order matters: the last claim of a class decides what there is.
-            claims = [*_being_made(state[_CLAIMS].waiting), *found.bindings.claims]
+            claims = [*_being_made(waiting), *found.bindings.claims]
             scores = capacity_score(nodes, self.handle.cluster.storage, claims, self._by_percent)
         if found.bindings.volumes:
             bindings = found.at(nodes)
@@ -235,15 +233,13 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
         return scores
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Assume that the claims are bound to what Filter found, or that volumes are being made for them."""
-        if _CLAIMS not in state:
-            # The node was chosen elsewhere, and this plugin refuses the pod.
-            refusal = self.pre_filter(state, pod)
-            if isinstance(refusal, Status) and refusal.is_rejection:
-                return refusal
-        claims: PodClaims = state[_CLAIMS]
+        """Assume that the claims are bound to what Filter found, or that volumes are being made for them.
+
+        Refuse a pod that PreFilter refused: its node was chosen elsewhere.
+        """
+        claims = _claims_in(state)
         if not claims.waiting:
-            return None
+            return claims.refusal
         found: VolumePlan | None = None
         if _BINDINGS in state:
             found = state[_BINDINGS].on_node(node_name, claims.waiting)
@@ -261,10 +257,14 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
 
     def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Skip PreBind for a pod whose claims are all bound."""
-        return None if _VOLUMES in state else SKIP
+        if _VOLUMES in state:
+            return None
+        _claims_in(state)
+        return SKIP
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Write what Reserve assumed, and wait until the claims are bound."""
+        _claims_in(state)
         if _VOLUMES in state:
             await state[_VOLUMES].bind(self.args.bind_timeout_seconds)
         return None
@@ -324,6 +324,21 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
         lacking = needed & makes & ~has_space(nodes, storage, claim, storage_class)
         verdicts.add(NO_SPACE, lacking)
         return (needed & ~makes) | lacking
+
+
+def _claims_in(state: CycleState) -> PodClaims:
+    """Return what PreFilter stored. Raises PluginError, as kube-scheduler fails, if it did not run."""
+    try:
+        claims: PodClaims = state[_CLAIMS]
+    except KeyError:
+        raise PluginError("not found") from None
+    return claims
+
+
+def _refused(state: CycleState, refusal: Status) -> Status:
+    """Remember a refusal, and return it."""
+    state[_CLAIMS] = PodClaims([], [], [], refusal)
+    return refusal
 
 
 def _has_bindings(state: CycleState) -> bool:

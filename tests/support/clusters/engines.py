@@ -16,6 +16,7 @@ from extender_service.framework.status import Code, Status, unschedulable
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.pods import pod_uid
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
+from extender_service.plugins.volume_binding.plugin import VolumeBinding
 from extender_service.scheduling.asked_nodes import AskedNodes
 from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.question import Question
@@ -67,7 +68,8 @@ class Bound(PostBind):
 
 
 class EngineOnTwoNodes:
-    """Nodes a and b of 4 CPUs each, the default plugins and `steps`, and an API server that knows some pods."""
+    """Nodes a and b of 4 CPUs each, the default plugins and `steps`, and an API server that knows some pods. No claims
+    are bound."""
 
     def __init__(self, *pods: Pod, rules: Rules = DEFAULT_RULES) -> None:
         self.cluster = Cluster(rules)
@@ -76,9 +78,10 @@ class EngineOnTwoNodes:
         profiles = Registry(IN_TREE, rules=rules).profiles(default_config(ARGS_TYPES, rules), handle)
         (profile,) = profiles.values()
         self.steps = Steps(None, handle)
-        profile.reserve += (self.steps,)
+        # Most tests place pods without a decision, and VolumeBinding needs the state of one.
+        profile.reserve = (*(each for each in profile.reserve if each.name != VolumeBinding.name), self.steps)
         profile.permit += (self.steps,)
-        profile.pre_bind += (self.steps,)
+        profile.pre_bind = (*(each for each in profile.pre_bind if each.name != VolumeBinding.name), self.steps)
         self.waiting_pods = handle.waiting_pods
         self.engine = Engine(self.cluster, Profiles(profiles), self.api)
         for name in ("a", "b"):

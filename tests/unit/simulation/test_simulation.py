@@ -282,20 +282,24 @@ profiles: [{schedulerName: default-scheduler, plugins: {multiPoint: {enabled: [{
 
 
 @pytest.mark.parametrize(
-    ("minor", "also_off", "message"),
+    ("minor", "plugin", "also_off", "message"),
     [
-        (34, "", 'running Reserve plugin "DynamicResources": not found'),
-        (37, "", 'running Reserve plugin "DynamicResources": not found'),
-        (34, "reserve", 'running PreBind plugin "DynamicResources": not found'),
-        (37, "reserve", 'running PreBindPreFlight "DynamicResources": not found'),
+        (34, "DynamicResources", "", 'running Reserve plugin "DynamicResources": not found'),
+        (37, "DynamicResources", "", 'running Reserve plugin "DynamicResources": not found'),
+        (34, "DynamicResources", "reserve", 'running PreBind plugin "DynamicResources": not found'),
+        (37, "DynamicResources", "reserve", 'running PreBindPreFlight "DynamicResources": not found'),
+        (31, "VolumeBinding", "", 'running Reserve plugin "VolumeBinding": not found'),
+        (37, "VolumeBinding", "", 'running Reserve plugin "VolumeBinding": not found'),
+        (31, "VolumeBinding", "reserve", 'running PreBind plugin "VolumeBinding": not found'),
+        (37, "VolumeBinding", "reserve", 'running PreBindPreFlight "VolumeBinding": not found'),
     ],
 )
 @in_event_loop
 async def test_a_plugin_that_needs_its_pre_filter_fails_pods_where_that_alone_is_disabled(
-    minor: int, also_off: str, message: str
+    minor: int, plugin: str, also_off: str, message: str
 ) -> None:
     points = ["preFilter", "filter", *filter(None, [also_off])]
-    off = ", ".join(f"{point}: {{disabled: [{{name: DynamicResources}}]}}" for point in points)
+    off = ", ".join(f"{point}: {{disabled: [{{name: {plugin}}}]}}" for point in points)
     config = f"""
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration

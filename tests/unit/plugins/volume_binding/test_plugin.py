@@ -213,6 +213,18 @@ def scored(args: VolumeBindingArgs, *storage: StorageObject) -> tuple[Status | N
     return plugin.pre_score(state, pod, nodes), plugin.score(state, pod, nodes).tolist()
 
 
+def test_with_a_shape_scoring_needs_prefilter() -> None:
+    pod, nodes = with_volumes("p"), cluster_with().view(None)
+    plugin = VolumeBinding(VolumeBindingArgs(shape=SHAPE), handle_of(cluster_with()))
+    with pytest.raises(PluginError, match=r"^not found$"):
+        plugin.pre_score(CycleState(pod), pod, nodes)
+    with pytest.raises(PluginError, match=r"^not found$"):
+        plugin.score(CycleState(pod), pod, nodes)
+    plain = VolumeBinding(VolumeBindingArgs(), handle_of(cluster_with()))
+    assert plain.pre_score(CycleState(pod), pod, nodes) == SKIP
+    assert plain.score(CycleState(pod), pod, nodes).tolist() == [0, 0]
+
+
 def test_with_a_shape_fuller_volumes_score_by_it() -> None:
     storage: list[StorageObject] = [
         make_claim("c", class_name="x"),

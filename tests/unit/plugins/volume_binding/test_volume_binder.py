@@ -27,7 +27,7 @@ from extender_service.kube.types.storage import (
     PersistentVolumeSpec,
 )
 from extender_service.plugins.volume_binding.args import VolumeBindingArgs
-from extender_service.plugins.volume_binding.plugin import VolumeBinding
+from extender_service.plugins.volume_binding.plugin import UNBOUND_IMMEDIATE, VolumeBinding
 from extender_service.plugins.volume_binding.volume_binder import BoundVolumes
 from tests.support.clusters.volume_worlds import storage_cluster, verdicts
 from tests.support.objects import make_node
@@ -218,8 +218,31 @@ def test_a_node_that_was_refused_cannot_be_reserved() -> None:
     assert refused_everywhere(tried.judge())
     with pytest.raises(PluginError, match='no pod volumes found for node "a"'):
         tried.reserve()
-    unseen = Try(cluster_with(), "gone")
-    assert unseen.reserve() == unresolvable('persistentvolumeclaim "gone" not found')
+
+
+@pytest.mark.parametrize(
+    ("claim", "refusal"),
+    [("gone", unresolvable('persistentvolumeclaim "gone" not found')), ("at-once", UNBOUND_IMMEDIATE)],
+)
+def test_a_pod_that_prefilter_refuses_cannot_be_reserved_where_another_scheduler_wants_it(
+    claim: str, refusal: Status
+) -> None:
+    cluster = cluster_with(make_claim("at-once", class_name="x"), make_class("x", mode="Immediate"))
+    tried = Try(cluster, claim)
+    assert tried.plugin.pre_filter(tried.state, tried.pod) == refusal
+    assert tried.reserve() == refusal
+
+
+@pytest.mark.parametrize("claims", [[], ["c"]])
+def test_where_its_prefilter_is_disabled_it_can_neither_reserve_nor_bind(claims: list[str]) -> None:
+    tried = Try(cluster_with(make_claim("c", "v"), make_volume("v")), *claims)
+    with pytest.raises(PluginError, match=r"^not found$"):
+        tried.reserve()
+    with pytest.raises(PluginError, match=r"^not found$"):
+        tried.plugin.pre_bind_pre_flight(tried.state, tried.pod, "a")
+    with pytest.raises(PluginError, match=r"^not found$"):
+        tried.bind()
+    tried.unreserve()
 
 
 def test_pods_without_claims_to_bind_are_left_alone() -> None:
