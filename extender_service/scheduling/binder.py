@@ -21,7 +21,7 @@ from typing import Any
 
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.state.placements import Placement, Reservation
-from extender_service.framework.guard import CycleError
+from extender_service.framework.guard import CycleError, RejectedError
 from extender_service.framework.handle import Pods
 from extender_service.kube.api_errors import KubeError
 from extender_service.kube.types.core import pod_name
@@ -114,7 +114,11 @@ class Binder:
         except KubeError as error:
             await self.confirmations.require_bound(placement, error)
         except CycleError as error:
-            self._give_up(placement, BindError(str(error)), error)
+            # A plugin that refuses in Bind has not bound the pod; one that fails there may have.
+            if reservation.has_reached_bind and not isinstance(error, RejectedError):
+                await self.confirmations.require_bound(placement, error)
+            else:
+                self._give_up(placement, BindError(str(error)), error)
         except asyncio.CancelledError as error:
             self._give_up(placement, BindError.of(placement, error), error)
         except Exception as error:

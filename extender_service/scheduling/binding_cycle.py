@@ -164,8 +164,8 @@ class BindingCycle:
     async def run_to_bind(self, may_bind: Callable[[], None] = lambda: None) -> None:
         """Run Permit, wait if a plugin asks for it, then run PreBind and Bind. `may_bind` is called right before Bind.
 
-        Raises CycleError, also from `may_bind`. Raises KubeError from Bind, with a note of which plugin ran: then only
-        the API server knows whether the pod is bound.
+        Raises CycleError, also from `may_bind`. Raises KubeError from Bind, with a note of which plugin ran. Once
+        Bind is reached, only the API server knows after an error whether the pod is bound, unless that is a rejection.
         """
         self._preempted = ""
         self.has_reached_bind = False  # a second attempt does not depend on how far the first one got

@@ -18,7 +18,7 @@ known where it is:
         unknown ───────────────────── the watch shows it ──────────────────────┘
            ▲
            │ require_bound
-    (neither Bind nor reading the pod was answered)
+    (neither Bind nor reading the pod said whether it is bound)
 
     * the pod is lost if the watch shows it nowhere: `on_lost` is called
 
@@ -38,6 +38,7 @@ from contextlib import suppress
 
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.state.placements import Placement
+from extender_service.framework.guard import CycleError
 from extender_service.framework.handle import Pods
 from extender_service.kube.api_errors import KubeError
 from extender_service.kube.types.core import Pod, pod_name
@@ -79,8 +80,9 @@ class Confirmations:
         if self._next_look is None:
             self._set_timer()
 
-    async def require_bound(self, placement: Placement, error: KubeError) -> None:
-        """Raise BindError unless a pod is bound whose binding failed: it may have been carried out, its answer lost.
+    async def require_bound(self, placement: Placement, error: KubeError | CycleError) -> None:
+        """Raise BindError unless a pod is bound whose binding failed: it may have been carried out, its answer lost, or
+        a plugin may have failed after that.
 
         Drops the placement of a pod that is not bound there. One that cannot be read counts until it can.
         """

@@ -11,9 +11,11 @@ import pytest
 from extender_service.config.rules import rules_of
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
-from extender_service.framework.interface import PostBind
+from extender_service.framework.interface import Bind, PostBind
+from extender_service.framework.status import Code, Status
 from extender_service.kube.api_errors import ApiError, ApiStatus, UnreachableError
 from extender_service.kube.types.core import Pod, PodStatus, ResourceList
+from extender_service.kube.types.pods import pod_uid
 from extender_service.scheduler.failure_reports import MOST_REPORTS_AT_ONCE
 from extender_service.scheduling.binding_cycle import BindingCycle
 from extender_service.scheduling.confirmations import CONFIRM_SECONDS
@@ -186,6 +188,42 @@ async def test_a_pod_whose_binding_a_plugin_cancels_is_not_lost() -> None:
     await world.scheduler.close()
     assert (world.where(), world.place_of(pod), world.notes(pod)) == ({}, "a", ["Scheduled"])
     assert not list(world.queue._in_flight)
+
+
+class Clumsy(Bind):
+    """Fails to bind pods, some only after they are bound."""
+
+    name: ClassVar[str] = "Clumsy"
+
+    async def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        metadata = pod.metadata
+        if not metadata.name.startswith("early"):
+            await self.handle.pods.bind_pod(metadata.namespace, metadata.name, pod_uid(pod), node_name)
+        if metadata.name.endswith("error"):
+            return Status(Code.ERROR, ("a bug",))
+        raise IndexError("a bug")
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "where", "note"),
+    [
+        ("late", "a", {}, "Successfully assigned default/late to a"),
+        ("late-error", "a", {}, "Successfully assigned default/late-error to a"),
+        ("early", "", {"backoff": 1}, 'running Bind plugin "Clumsy": IndexError: a bug'),
+        ("early-error", "", {"backoff": 1}, 'running Bind plugin "Clumsy": a bug'),
+    ],
+)
+@in_event_loop
+async def test_a_pod_that_a_plugin_has_bound_before_it_failed_is_not_tried_again(
+    name: str, place: str, where: dict[str, int], note: str
+) -> None:
+    world, pod = SchedulerWorld(make_node("a")), make_pod(name)
+    world.engine.profiles.of(whole(pod)).bind = (Clumsy(None, world.handle),)
+    world.create(pod)
+    world.attempt()
+    await world.scheduler.close()
+    assert (world.place_of(pod), world.where()) == (place, where)
+    assert [event.note for event in world.events] == [note]
 
 
 @in_event_loop

@@ -1,9 +1,19 @@
 """The verbs' tests show what comes of bindings that fail; here is what the binder alone promises."""
 
 import asyncio
+from typing import ClassVar
+
+import pytest
 
 from extender_service.cluster.state.placements import Placement
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.interface import Bind
+from extender_service.framework.status import Status, unschedulable
+from extender_service.kube.api_errors import UnreachableError
+from extender_service.kube.types.core import Pod
 from extender_service.kube.types.pods import pod_uid
+from extender_service.scheduling.confirmations import RETRY_SECONDS
+from extender_service.scheduling.under_way import BindError
 from tests.support import virtual_time
 from tests.support.clusters.engines import EngineOnTwoNodes
 from tests.support.clusters.extender_world import Hold
@@ -70,6 +80,46 @@ def test_on_closing_bindings_may_finish_and_those_that_take_longer_are_undone() 
 
     assert virtual_time.run(close()) == ["None", "binding default/permit to a: extender-service was stopped"]
     assert world.cpu_milli("a") == 1000
+
+
+class Failing(Bind):
+    """Raises, or refuses the pod."""
+
+    name: ClassVar[str] = "Failing"
+    refuses = False
+
+    async def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        if self.refuses:
+            return unschedulable("not today")
+        raise IndexError("a bug")
+
+
+@pytest.mark.parametrize(
+    ("refuses", "reads", "cpu_milli", "text"),
+    [
+        (False, 1, 1000, 'binding default/web to a: running Bind plugin "Failing": IndexError: a bug'),
+        (True, 0, 0, 'running Bind plugin "Failing": not today'),
+    ],
+)
+def test_a_pod_counts_after_a_plugin_has_failed_in_bind_until_it_is_known_that_it_is_not_bound(
+    refuses: bool, reads: int, cpu_milli: int, text: str
+) -> None:
+    world = EngineOnTwoNodes(WEB)
+    plugin = Failing(None, world.handle)
+    plugin.refuses = refuses
+    (profile,) = world.engine.profiles
+    profile.bind = (plugin,)
+    world.api.read_errors = [UnreachableError("the connection was lost")]
+
+    async def bind() -> None:
+        with pytest.raises(BindError) as raised:
+            await world.engine.bind(world.engine.place(WEB, "a"))
+        assert str(raised.value) == text
+        assert (world.api.reads, world.cpu_milli("a")) == (reads, cpu_milli)
+        await asyncio.sleep(RETRY_SECONDS + 1)
+        assert world.cpu_milli("a") == 0
+
+    virtual_time.run(bind())
 
 
 def test_a_pod_that_the_watch_shows_before_its_binding_begins_is_bound() -> None:
