@@ -1,7 +1,8 @@
 """What follows an attempt that found pods to preempt: the pod is nominated at once, and its victims are evicted.
 
            ┌─▶ held ──▶ victims evicted ──▶ failure handled, released
-preempts ──┤   (until 1.32, or without DefaultPreemption at PreEnqueue)
+preempts ──┤   (until 1.32, or without DefaultPreemption at PreEnqueue; a pod of a higher priority that preempts on the
+           │   node meanwhile ends the nomination)
            └─▶ failure handled ──▶ victims evicted ──▶ tried at once if no event will wake it
                (from 1.33 on; PreEnqueue keeps it out of the queue meanwhile)
 """
@@ -22,10 +23,12 @@ from extender_service.plugins.default_preemption import DefaultPreemption
 from extender_service.queue.queued_pod import QueuedPodInfo
 from extender_service.queue.scheduling_queue import SchedulingQueue
 from extender_service.scheduler.attempt import Preemption
+from extender_service.scheduler.decided_nominations import nominated
 from extender_service.scheduler.failure import Failure, words
 from extender_service.scheduler.failure_handler import FailureHandler
 from extender_service.scheduler.failure_reports import FailureReports
 from extender_service.scheduler.metrics.attempts import AttemptMetrics
+from extender_service.scheduler.nominated_pods import report_unnominated
 from extender_service.scheduler.pod_lister import PodLister
 from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.eviction import Evictions, Preemptor, Victim
@@ -63,6 +66,8 @@ class Preempting:
         self._failures = failures
         self._start = start
         self._metrics = metrics
+        # Pods whose nomination is in the nominator alone while their victims are evicted, by UID.
+        self._held: dict[str, Pod] = {}
         self._evictions = Evictions(
             engine,
             preemptions,
@@ -86,6 +91,7 @@ class Preempting:
             self._fail_and_evict(info, pod, profile, preemption)
         else:
             self._queue.hold(pod, preemption.node_name)
+            self._held[pod_uid(pod)] = pod
             self._start(self._evict_while_held(info, pod, profile, preemption, popped_at_cycle))
 
     def _is_in_background(self, profile: Profile) -> bool:
@@ -104,7 +110,7 @@ class Preempting:
         if counts_first:
             self._metrics.preempted(len(preemption.victims))
         try:
-            await self._evictions.evict(preemptor, victims, lambda: self._lower_nominated(pod, node_name))
+            await self._evictions.evict(preemptor, victims, lambda: self._give_way(pod, node_name))
         except Exception as error:
             log.exception("preemption failed", extra={"pod": pod_name(pod), "node": node_name})
             self._queue.nominator.remove(pod)
@@ -115,6 +121,10 @@ class Preempting:
             if not counts_first:
                 self._metrics.preempted(len(preemption.victims))
         await self._failures.wait_for_looks(info, failure)
+        uid = pod_uid(pod)
+        self._held.pop(uid, None)
+        if failure.nomination and self._queue.nominator.node_of.get(uid) != node_name:
+            failure = msgspec.structs.replace(failure, nomination="")
         self._failures.handle(info, pod, failure, popped_at_cycle)
         latest = self._pending.get(info.key)
         if latest is not None and pod_uid(latest) == pod_uid(pod):
@@ -139,7 +149,7 @@ class Preempting:
     ) -> None:
         """Evict the victims for a pod. If that fails, the pod is tried again at once: no event might wake it."""
         pod, node_name = preemptor.pod, preemptor.node_name
-        lower, ended = self._lower_nominated(pod, node_name), self._metrics.preempting()
+        lower, ended = self._give_way(pod, node_name), self._metrics.preempting()
         try:
             is_due = await self._evictions.evict_in_background(running, preemptor, victims, lower)
         except Exception:
@@ -151,10 +161,23 @@ class Preempting:
         if is_due:
             self._queue.activate([pod])
 
-    def _lower_nominated(self, pod: Pod, node_name: str) -> list[Pod]:
-        """Return the pods of lower priority that are nominated for a node: they may not fit there any more."""
-        nominated = self._queue.nominated_pods_for_node(node_name)
-        return [other for other in nominated if other.spec.priority < pod.spec.priority]
+    def _give_way(self, pod: Pod, node_name: str) -> list[Pod]:
+        """End what nominates pods of lower priority for a node: they may not fit there any more.
+
+        Nominations of held pods end here, as they are not written yet. Returns the other pods, whose nominations are to
+        be taken back.
+        """
+        lower = []
+        for other in self._queue.nominated_pods_for_node(node_name):
+            held = self._held.get(pod_uid(other))
+            if (held or other).spec.priority >= pod.spec.priority:
+                continue
+            if held is None:
+                lower.append(other)
+            else:
+                self._queue.nominator.remove(held)
+                report_unnominated(self._queue, self._rules, nominated(held, node_name))
+        return lower
 
     def _note_taken_back(self, pod: Pod) -> None:
         """Let no report nominate a pod whose nomination is about to be taken back."""

@@ -5,14 +5,18 @@ import asyncio
 import msgspec
 import pytest
 
-from extender_service.config.rules import rules_of
+from extender_service.config.rules import Rules, rules_of
 from extender_service.kube.api_errors import ApiError, ApiStatus
-from extender_service.kube.types.core import ResourceList
+from extender_service.kube.types.core import Pod, ResourceList
 from tests.support.clusters.scheduler_world import SchedulerWorld, full_of_reports, important, turns
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_node, make_pod, preempted
 
 CPU: ResourceList = {"cpu": "4"}
+
+
+def of_priority(pod: Pod, priority: int) -> Pod:
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, priority=priority))
 
 
 @in_event_loop
@@ -176,6 +180,36 @@ async def test_a_nomination_that_is_taken_back_while_it_waits_for_an_earlier_tex
     await turns()
     assert world.api.named("delete") == ["low-a", "low-c"]
     await world.scheduler.abandon()
+
+
+@pytest.mark.parametrize(
+    ("rules", "wakes"), [(rules_of(31), False), (rules_of(37, {"SchedulerAsyncPreemption": False}), True)]
+)
+@in_event_loop
+async def test_a_pod_whose_victims_are_being_deleted_is_not_nominated_where_a_more_important_one_preempts(
+    rules: Rules, wakes: bool
+) -> None:
+    world = SchedulerWorld(make_node("a", {"cpu": "8", "pods": "10"}), rules=rules)
+    world.api.slow, world.api.gate = {"low"}, asyncio.Event()
+    low, middle = make_pod("low", "a", requests=CPU), of_priority(make_pod("middle", "a", requests=CPU), 150)
+    world.create(low, middle, important("held"))
+    assert world.attempt() == "held"
+    await turns()
+    world.delete(low)  # whose deletion is not answered yet
+    world.create(make_pod("other", requests=CPU))
+    assert world.attempt_all() == ["other"]
+    world.create(of_priority(make_pod("higher", requests={"cpu": "8"}), 200))
+    assert world.attempt() == "higher"
+    await turns()
+    assert world.api.named("delete") == ["middle"]
+    assert dict(world.queue.nominator.on_nodes()) == {"uid-of-higher": "a"}
+    world.clock.pass_seconds(60)
+    assert ("other" in world.attempt_all()) == wakes
+    world.api.gate.set()
+    await world.scheduler.close()
+    assert dict(world.queue.nominator.on_nodes()) == {"uid-of-higher": "a"}
+    [status] = [patch["status"] for verb, name, patch in world.api.written if (verb, name) == ("patch", "held")]
+    assert "nominatedNodeName" not in status
 
 
 @in_event_loop
