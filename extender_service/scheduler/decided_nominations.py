@@ -3,7 +3,7 @@
 kube-scheduler writes a nomination before it attempts the next pod, and the watch soon shows it. Here the write may
 wait. A pod that was tried meanwhile without its nominated node would preempt others elsewhere, though its victims are
 going. So what was decided about a nomination is kept here until the watch shows it, or it is known that the watch never
-will. docs/scheduler.md draws what becomes of a nomination.
+will: the write failed, or changed nothing. docs/scheduler.md draws what becomes of a nomination.
 """
 
 from collections.abc import Mapping

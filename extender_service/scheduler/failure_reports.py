@@ -19,6 +19,7 @@ import msgspec
 
 from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.pods import pod_uid
+from extender_service.kube.types.versions import shows_version
 from extender_service.scheduler.decided_nominations import nominated
 from extender_service.scheduler.failure import Failure
 from extender_service.scheduler.pod_lister import PodLister
@@ -121,6 +122,7 @@ class FailureReports:
         self._under_way: dict[str, asyncio.Task[None]] = {}
         self._sent: dict[str, _Sent] = {}
         writes.on_failed = self._note_failed
+        writes.on_patched = self._note_patched
 
     def __len__(self) -> int:
         """How many reports wait or are being written."""
@@ -258,10 +260,29 @@ class FailureReports:
 
     def _note_failed(self, uid: str) -> None:
         """Note that the last write about a pod failed: a nomination that it has will not be shown."""
-        sent, waiting = self._sent.get(uid), self._waiting.get(uid)
-        is_to_come = waiting is not None and waiting.failure.nomination is not None
-        if sent is not None and sent.nomination is not None and not is_to_come:
+        sent = self._sent.get(uid)
+        if sent is not None and sent.nomination is not None and not self._is_to_be_nominated(uid):
             self._pending.nominations.forget(sent.key, uid)
+
+    def _note_patched(self, uid: str, version: str) -> None:
+        """Note which resource version a pod has after the last write about it.
+
+        If the watch shows that version already, it shows all that was written: the write has changed nothing, or was
+        shown before its answer came.
+        """
+        sent = self._sent.get(uid)
+        shown = None if sent is None else self._pending.get(sent.key)
+        if sent is None or shown is None or pod_uid(shown) != uid:
+            return
+        if shows_version(shown.metadata.resource_version, version):
+            del self._sent[uid]
+            if not self._is_to_be_nominated(uid):
+                self._pending.nominations.forget(sent.key, uid)
+
+    def _is_to_be_nominated(self, uid: str) -> bool:
+        """Return whether a report that waits says which node a pod is nominated for, or that it is for none."""
+        waiting = self._waiting.get(uid)
+        return waiting is not None and waiting.failure.nomination is not None
 
     def _remember(self, pod: Pod, sent: _Sent) -> None:
         self._sent[pod_uid(pod)] = sent

@@ -19,14 +19,18 @@ from extender_service.seams import Sleep
 
 log = logging.getLogger(__name__)
 
-_Write = Callable[[], Awaitable[object]]
+# Returns the resource version that the pod has then, if the API server says so.
+_Write = Callable[[], Awaitable[str | None]]
 
 
 class PodApi(Protocol):
     """Where pods are written. All methods raise KubeError."""
 
-    async def patch_pod_status(self, namespace: str, name: str, patch: Mapping[str, Any]) -> None:
-        """Apply a strategic merge patch to a pod's status, if it has the UID that the patch names."""
+    async def patch_pod_status(self, namespace: str, name: str, patch: Mapping[str, Any]) -> str:
+        """Apply a strategic merge patch to a pod's status, if it has the UID that the patch names.
+
+        Returns the pod's resource version, which is an earlier one if the patch changes nothing.
+        """
 
     async def delete_pod(self, namespace: str, name: str, uid: str) -> None:
         """Delete a pod, if it has this UID."""
@@ -36,11 +40,12 @@ class PodWrites:
     """The writes that wait or are under way, by the UID of their pod.
 
     Each begins after all earlier writes about its pod. `on_failed` is called with the UID of a pod if its last write
-    fails.
+    fails, `on_patched` with its UID and its resource version if that was a patch, and succeeds.
     """
 
     def __init__(self, api: PodApi, sleep: Sleep, rules: Rules = DEFAULT_RULES) -> None:
         self.on_failed: Callable[[str], object] = lambda _: None
+        self.on_patched: Callable[[str, str], object] = lambda _, __: None
         self._api = api
         self._rules = rules
         self._sleep = sleep
@@ -105,15 +110,17 @@ class PodWrites:
             await cancelled(list(self._last.values()))
 
     def _add(self, uid: str, name: str, write: _Write) -> asyncio.Task[None]:
-        task = asyncio.create_task(self._after(self._last.get(uid), write))
+        task = asyncio.create_task(self._after(uid, self._last.get(uid), write))
         self._last[uid] = task
         task.add_done_callback(lambda done: self._end(uid, name, done))
         return task
 
-    async def _after(self, before: asyncio.Task[None] | None, write: _Write) -> None:
+    async def _after(self, uid: str, before: asyncio.Task[None] | None, write: _Write) -> None:
         if before is not None:
             await asyncio.wait([before])
-        await with_retries(write, self._is_worth_retrying, self._sleep)
+        version = await with_retries(write, self._is_worth_retrying, self._sleep)
+        if version and self._last.get(uid) is asyncio.current_task():
+            self.on_patched(uid, version)
 
     def _is_worth_retrying(self, error: KubeError) -> bool:
         """Return whether another try may succeed: also after a lost answer, as repeating these writes does no harm."""

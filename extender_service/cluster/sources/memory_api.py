@@ -93,8 +93,9 @@ class MemoryApi:
             raise ApiError(ApiStatus(404, "NotFound", f'nodes "{node_name}" not found'))
         self.put(structs.replace(pod, spec=structs.replace(pod.spec, node_name=node_name)))
 
-    async def patch_pod_status(self, namespace: str, name: str, patch: Mapping[str, Any]) -> None:
-        """Write conditions and the nominated node of a pod. Raises ApiError as an API server would."""
+    async def patch_pod_status(self, namespace: str, name: str, patch: Mapping[str, Any]) -> str:
+        """Write conditions and the nominated node of a pod, and return its resource version. Raises ApiError as an API
+        server would."""
         pod = self._pod(namespace, name, patch["metadata"]["uid"])
         status = pod.status
         conditions = {condition.type: condition for condition in status.conditions}
@@ -108,6 +109,7 @@ class MemoryApi:
         written = structs.replace(pod, metadata=metadata, status=status)
         self._pods[f"{namespace}/{name}"] = written
         self._stores[Pod].apply(written)
+        return metadata.resource_version
 
     async def delete_pod(self, namespace: str, name: str, uid: str) -> None:
         """Delete a pod; it is gone at once. Raises ApiError as an API server would."""

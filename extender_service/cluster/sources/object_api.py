@@ -12,7 +12,13 @@ from extender_service.cluster.sources.binding_right import BindingRight
 from extender_service.kube.api_errors import ApiError, KubeError
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.errors import CredentialsError
-from extender_service.kube.resources.api_resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, Resource
+from extender_service.kube.resources.api_resources import (
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    WRITTEN_PODS,
+    Resource,
+)
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.keys import key_of
 from extender_service.kube.types.storage import ClaimReference, PersistentVolume, PersistentVolumeClaim
@@ -83,10 +89,11 @@ class ObjectApi:
                     self._binding_right.doubt()
                 raise
 
-    async def patch_pod_status(self, namespace: str, name: str, patch: Mapping[str, Any]) -> None:
-        """Apply a strategic merge patch to a pod's status."""
+    async def patch_pod_status(self, namespace: str, name: str, patch: Mapping[str, Any]) -> str:
+        """Apply a strategic merge patch to a pod's status, and return the pod's resource version."""
         with _AS_KUBE_ERROR:
-            await self._client.patch_unread(PODS, namespace, name, patch, subresource="status")
+            written = await self._client.patch(WRITTEN_PODS, namespace, name, patch, subresource="status")
+        return written.metadata.resource_version
 
     async def touch_pod(self, namespace: str, name: str, uid: str) -> None:
         """Change a pod's annotation ASKED_AGAIN, with its UID as precondition: kube-scheduler tries the pod again."""

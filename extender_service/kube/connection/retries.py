@@ -1,10 +1,12 @@
 """Repeats a request that may get through in a moment, as client-go's retry.OnError does with its DefaultBackoff."""
 
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, TypeVar
 
 from extender_service.kube.api_errors import ApiError, KubeError, RefusedError
 from extender_service.seams import Sleep
+
+T = TypeVar("T")
 
 # How often a request is made, and the first wait, which grows fivefold.
 _TRIES: Final = 4
@@ -15,18 +17,17 @@ _OTHER_REASONS: Final = ("ServerTimeout", "StoreReadError")
 
 
 async def with_retries(
-    request: Callable[[], Awaitable[object]], is_worth_retrying: Callable[[KubeError], bool], sleep: Sleep
-) -> None:
+    request: Callable[[], Awaitable[T]], is_worth_retrying: Callable[[KubeError], bool], sleep: Sleep
+) -> T:
     """Make a request, at most four times within 310 ms. Raises the KubeError of the last one."""
-    wait_seconds = _FIRST_WAIT_SECONDS
-    for tries_left in range(_TRIES - 1, -1, -1):
+    tries_left, wait_seconds = _TRIES, _FIRST_WAIT_SECONDS
+    while True:
+        tries_left -= 1
         try:
-            await request()
+            return await request()
         except KubeError as error:
             if not tries_left or not is_worth_retrying(error):
                 raise
-        else:
-            return
         await sleep(wait_seconds)
         wait_seconds *= _GROWTH
 

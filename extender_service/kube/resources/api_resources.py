@@ -9,7 +9,7 @@ from urllib.parse import quote
 import msgspec
 
 from extender_service.kube.parsing.decoder import Decoder
-from extender_service.kube.types.core import Node, Pod
+from extender_service.kube.types.core import Metadata, Node, Object, Pod
 from extender_service.kube.types.keys import ApiObject
 from extender_service.kube.types.policy import PodDisruptionBudget
 from extender_service.kube.types.storage import (
@@ -27,6 +27,12 @@ from extender_service.kube.types.workloads import Namespace, ReplicaSet, Replica
 T = TypeVar("T", bound=ApiObject)
 
 _UNRESERVED = re.compile(r"[A-Za-z0-9\-._~]*")
+
+
+class WrittenPod(Object):
+    """Of a pod as it is after a write, its metadata alone."""
+
+    metadata: Metadata = Metadata()
 
 
 class ListMeta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -95,6 +101,7 @@ def _quoted(text: str) -> str:
 
 PODS = Resource("", "v1", "pods", Pod)
 WATCHED_PODS = Resource("", "v1", "pods", WatchedPod)
+WRITTEN_PODS = Resource("", "v1", "pods", WrittenPod)
 NODES = Resource("", "v1", "nodes", Node)
 NAMESPACES = Resource("", "v1", "namespaces", Namespace)
 SERVICES = Resource("", "v1", "services", Service)

@@ -80,12 +80,13 @@ class Api:
         self.pods[namespace, name] = on_node(pod, node_name)
         self.written.append(("bind", name, (uid, node_name)))
 
-    async def patch_pod_status(self, namespace: str, name: str, patch: Mapping[str, Any]) -> None:
+    async def patch_pod_status(self, namespace: str, name: str, patch: Mapping[str, Any]) -> str:
         await self._pass("patch", name)
         pod = self._existing(namespace, name)
         if patch["metadata"]["uid"] != pod.metadata.uid:
             raise ApiError(ApiStatus(422, "Invalid", "metadata.uid: Invalid value: field is immutable"))
         self.written.append(("patch", name, patch))
+        return ""
 
     async def delete_pod(self, namespace: str, name: str, uid: str) -> None:
         await self._pass("delete", name)

@@ -43,10 +43,11 @@ class Api:
         await self.read_gate.wait()
         return self.pods.get(name)
 
-    async def patch_pod_status(self, namespace: str, name: str, patch: Mapping[str, Any]) -> None:
+    async def patch_pod_status(self, namespace: str, name: str, patch: Mapping[str, Any]) -> str:
         status = patch["status"]
         is_nomination = "nominatedNodeName" in status
         await self._write("nominate" if is_nomination else "mark", name, status.get("nominatedNodeName"))
+        return ""
 
     async def delete_pod(self, namespace: str, name: str, uid: str) -> None:
         await self._write("delete", name, None)

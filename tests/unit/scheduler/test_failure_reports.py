@@ -15,6 +15,7 @@ from extender_service.scheduler.failure import Failure
 from extender_service.scheduler.failure_reports import MOST_REPORTS_AT_ONCE, FailureReports
 from extender_service.scheduler.pod_lister import PodLister
 from extender_service.scheduling import write_turns
+from extender_service.scheduling.pod_patches import nomination_patch
 from extender_service.scheduling.pod_writes import PodWrites
 from tests.support.clusters.scheduler_world import turns, whole
 from tests.support.event_loop import in_event_loop
@@ -22,25 +23,29 @@ from tests.support.objects import make_pod
 
 
 class Api:
-    """Takes patches once its gate is open, or refuses them; those of the namespaces in `open` at once."""
+    """Takes patches once its gate is open, those of the namespaces in `open` at once. It refuses the first `refusals`;
+    after others, pods have the `version`."""
 
     def __init__(self) -> None:
         self.gate = asyncio.Event()
         self.open: set[str] = set()
-        self.refuses = False
+        self.refusals = 0
+        self.version = ""
         self.under_way = self.most_under_way = 0
         self.statuses: list[tuple[str, Mapping[str, Any]]] = []
 
-    async def patch_pod_status(self, namespace: str, name: str, patch: Mapping[str, Any]) -> None:
+    async def patch_pod_status(self, namespace: str, name: str, patch: Mapping[str, Any]) -> str:
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
         if namespace not in self.open:
             await self.gate.wait()
         await asyncio.sleep(0)
         self.under_way -= 1
-        if self.refuses:
+        if self.refusals:
+            self.refusals -= 1
             raise ApiError(ApiStatus(403, "Forbidden", "a webhook says no"))
         self.statuses.append((name, patch["status"]))
+        return self.version
 
     async def delete_pod(self, namespace: str, name: str, uid: str) -> None:
         raise AssertionError("reports delete nothing")
@@ -381,10 +386,69 @@ async def test_a_nomination_whose_write_is_refused_gives_way_to_one_by_another_p
 ) -> None:
     reporting, pod = Reporting(), make_pod("p")
     reporting.show(pod, "1", nominated=shown)
-    reporting.api.refuses = True
+    reporting.api.refusals = 1
     reporting.nominate(pod, decided, "preempts")
     await reporting.end()
     assert reporting.nominated_elsewhere(pod) == "b"
+
+
+@in_event_loop
+async def test_a_refused_nomination_that_a_failure_withdraws_gives_way_though_that_write_changes_nothing() -> None:
+    reporting, pod = Reporting(), make_pod("p")
+    reporting.show(pod, "1", "no room")
+    reporting.api.refusals, reporting.api.version = 1, "1"
+    reporting.nominate(pod, "a", "preempts")
+    await turns()
+    reporting.nominate(pod, "", "no room")
+    await reporting.end()
+    [(_, status)] = reporting.api.statuses
+    assert status["nominatedNodeName"] is None
+    assert reporting.nominated_elsewhere(pod) == "b"
+
+
+@in_event_loop
+async def test_a_refused_nomination_that_is_taken_back_gives_way_though_that_write_changes_nothing() -> None:
+    reporting, pod = Reporting(), make_pod("p")
+    reporting.show(pod, "1")
+    reporting.api.refusals, reporting.api.version = 1, "1"
+    reporting.nominate(pod, "a", "preempts")
+    await turns()
+    reporting.reports.note_taken_back(pod)
+    reporting.writes.patch_status(pod, nomination_patch(pod, ""))
+    reporting.api.gate.set()
+    await reporting.writes.close()
+    await reporting.end()
+    assert reporting.nominated_elsewhere(pod) == "b"
+
+
+@in_event_loop
+async def test_a_nomination_counts_until_the_watch_shows_the_version_that_has_it() -> None:
+    reporting, pod = Reporting(), make_pod("p")
+    shown = reporting.show(pod, "1")
+    reporting.api.version = "3"
+    reporting.nominate(pod, "a", "preempts")
+    await reporting.end()
+    assert reporting.pending.nominations.as_decided(shown).status.nominated_node_name == "a"
+    older = reporting.show(pod, "2")
+    assert reporting.pending.nominations.as_decided(older).status.nominated_node_name == "a"
+    reporting.show(pod, "3", "preempts", "a")
+    assert reporting.nominated_elsewhere(pod) == "b"
+
+
+@in_event_loop
+async def test_a_nomination_that_waits_outlives_an_earlier_write_that_changes_nothing() -> None:
+    reporting, pod = Reporting(), make_pod("p")
+    shown = reporting.show(pod, "1")
+    reporting.api.version = "1"
+    reporting.nominate(pod, "a", "preempts")
+    await turns()
+    reporting.nominate(pod, "b", "preempts")
+    reporting.api.gate.set()
+    reporting.api.gate.clear()  # for the second write
+    await turns()
+    assert len(reporting.api.statuses) == 1
+    assert reporting.pending.nominations.as_decided(shown).status.nominated_node_name == "b"
+    await reporting.end()
 
 
 @in_event_loop
@@ -394,7 +458,7 @@ async def test_a_nomination_that_was_written_stays_though_a_later_text_is_refuse
     reporting.api.gate.set()
     reporting.nominate(pod, "a", "preempts")
     await reporting.end()
-    reporting.api.refuses = True
+    reporting.api.refusals = 1
     reporting.reports.add(pod, failure("waits for its victims"))
     await reporting.end()
     assert reporting.pending.nominations.as_decided(shown).status.nominated_node_name == "a"

@@ -35,12 +35,13 @@ class Api:
         self.under_way = 0
         self.written: list[tuple[str, str]] = []
 
-    async def patch_pod_status(self, namespace: str, name: str, patch: Mapping[str, Any]) -> None:
+    async def patch_pod_status(self, namespace: str, name: str, patch: Mapping[str, Any]) -> str:
         self.under_way += 1
         if namespace not in self.open:
             await self.gate.wait()
         self.under_way -= 1
         self.written.append(("patch", name))
+        return ""
 
     async def delete_pod(self, namespace: str, name: str, uid: str) -> None:
         self.written.append(("delete", name))

@@ -23,8 +23,9 @@ class Server:
         self.tries = 0
         self.written: list[tuple[str, object]] = []
 
-    async def patch_pod_status(self, namespace: str, name: str, patch: Mapping[str, Any]) -> None:
+    async def patch_pod_status(self, namespace: str, name: str, patch: Mapping[str, Any]) -> str:
         await self._write(name, patch["is"])
+        return str(len(self.written))
 
     async def delete_pod(self, namespace: str, name: str, uid: str) -> None:
         await self._write(name, f"deleted {uid}")
@@ -91,6 +92,25 @@ async def test_only_a_failure_of_the_last_write_about_a_pod_is_reported(errors: 
         patch(writes, "a", what)
     await writes.close()
     assert failed == reported
+
+
+@pytest.mark.parametrize(
+    ("errors", "then_deletes", "reported"),
+    [([], False, [("uid-of-p", "2")]), ([403], False, [("uid-of-p", "1")]), ([], True, [])],
+)
+@in_event_loop
+async def test_the_version_of_a_pod_is_reported_if_the_last_write_about_it_is_a_patch_that_succeeds(
+    errors: list[int], then_deletes: bool, reported: list[tuple[str, str]]
+) -> None:
+    server, patched = Server(*map(refusal, errors)), list[tuple[str, str]]()
+    writes = PodWrites(server, no_sleep)
+    writes.on_patched = lambda uid, version: patched.append((uid, version))
+    for what in ("first", "second"):
+        patch(writes, "p", what)
+    if then_deletes:
+        await delete(writes, [], server)
+    await writes.close()
+    assert patched == reported
 
 
 @in_event_loop

@@ -49,6 +49,13 @@ def test_each_write_is_a_new_version(api: MemoryApi) -> None:
     assert len(set(versions)) == 3
 
 
+def test_a_write_of_the_status_returns_the_version(api: MemoryApi) -> None:
+    nominated = {"metadata": {"uid": "default/web"}, "status": {"nominatedNodeName": "a"}}
+    version = asyncio.run(api.patch_pod_status("default", "web", nominated))
+    [pod] = api.pods
+    assert pod.metadata.resource_version == version
+
+
 def test_a_deleted_pod_is_gone_at_once(api: MemoryApi) -> None:
     asyncio.run(api.bind_pod("default", "web", "", "a"))
     assert api._cluster.pod_count == 1

@@ -99,6 +99,16 @@ def test_a_pod_is_changed_in_one_annotation_with_the_uid_as_precondition() -> No
     assert datetime.fromisoformat(annotation[1]).tzinfo is UTC
 
 
+def test_a_write_of_a_status_returns_the_version_of_the_pod() -> None:
+    async def call(objects: ObjectApi, server: Server) -> Request:
+        assert await objects.patch_pod_status("default", "web", {"status": {"nominatedNodeName": "a"}}) == "8"
+        return server.requests[0]
+
+    request = with_server(call)
+    assert request.path == "/api/v1/namespaces/default/pods/web/status"
+    assert json.loads(request.body) == {"status": {"nominatedNodeName": "a"}}
+
+
 def test_a_volume_and_a_claim_are_written_unless_they_have_changed() -> None:
     metadata = ObjectMeta(name="v", resource_version="7", annotations={"x": "y"})
     reference = ClaimReference("default", "c", "uid-of-c", "6")
