@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.state.nominated_columns import Nominated
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.framework.answer_checks import wrong_names, wrong_post_filter, wrong_scores, wrong_status
+from extender_service.framework.answer_checks import (
+    wrong_candidates,
+    wrong_names,
+    wrong_post_filter,
+    wrong_scores,
+    wrong_status,
+)
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.filtering import PreFilterOutcome, filter_nodes
 from extender_service.framework.guard import (
@@ -23,7 +29,8 @@ from extender_service.framework.guard import (
     require_time,
     running,
 )
-from extender_service.framework.interface import PostFilter, PostFilterResult, PreEnqueue, PreScore, Score
+from extender_service.framework.interface import Candidate, PostFilter, PostFilterResult, PreEnqueue, PreScore, Score
+from extender_service.framework.preemption.candidates import Candidates
 from extender_service.framework.preemption.filtering_again import FilteringAgain, judge_nominated_node
 from extender_service.framework.profile import Profile
 from extender_service.framework.recording import extension_point
@@ -152,7 +159,8 @@ def run_post_filter(
         result = call_to_its_end(state, plugin, "PostFilter", plugin.post_filter, state, pod, verdicts, again)
         require_answer(plugin, "PostFilter", wrong_post_filter(result, verdicts.view))
         if result.status.code == Code.SUCCESS:
-            return structs.replace(result, status=result.status.given_by(plugin.name))
+            candidates = _checked_candidates(plugin, result.candidates, verdicts.view)
+            return structs.replace(result, status=result.status.given_by(plugin.name), candidates=candidates)
         if result.status.code != Code.UNSCHEDULABLE:
             is_final = result.status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE
             clears = is_final and result.clears_nomination
@@ -161,6 +169,15 @@ def run_post_filter(
         reasons += result.status.reasons
     rejecting = profile.post_filter[0].name if profile.post_filter else ""
     return PostFilterResult(unschedulable(*reasons).given_by(rejecting), clears_nomination=clears_nomination)
+
+
+def _checked_candidates(plugin: PostFilter, candidates: Iterable[Candidate], nodes: NodeView) -> Iterable[Candidate]:
+    """Return the candidates of a PostFilter plugin, which may have made them one by one. Raises CycleError."""
+    if isinstance(candidates, Candidates):
+        return candidates  # a dry run found them, and there may be thousands
+    known = guarded(plugin, "PostFilter", tuple, candidates)
+    require_answer(plugin, "PostFilter", wrong_candidates(known, nodes))
+    return known
 
 
 @extension_point("PreScore")

@@ -66,6 +66,12 @@ class Dimensions:
         number = self.scalars.number_of(resource)
         return UNOFFERED if number < 0 else FIRST_SCALAR + number
 
+    def is_used(self, dimension: int) -> bool:
+        """Return whether this is the dimension of a resource."""
+        if dimension < FIRST_SCALAR:
+            return dimension >= 0
+        return dimension < self.size and self.scalars.values[dimension - FIRST_SCALAR] is not None
+
     def hold(self, resource: str) -> int:
         """Return a resource's dimension, which is kept until released as often."""
         fixed = FIXED.get(resource)

@@ -52,7 +52,7 @@ class FilteringAgain:
         needs = guarded(plugin, "Filter", plugin.needs, state, nodes)
         if needs is None:
             return None
-        require_answer(plugin, "Filter", wrong_needs(needs))
+        require_answer(plugin, "Filter", wrong_needs(needs, nodes))
         doing = running(plugin, "Filter")
         joining = nominated_as_changes(nodes, self._nominated)
         return FreeResources(

@@ -14,6 +14,7 @@ from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.filtering import filter_nodes
 from extender_service.framework.guard import CycleError, OutOfTimeError
 from extender_service.framework.interface import (
+    Candidate,
     Filter,
     FilterAgain,
     Needs,
@@ -40,6 +41,7 @@ from extender_service.scheduling.asked_nodes import AllNodes, NodeFinder
 from extender_service.scheduling.decision import Decision, decide
 from extender_service.scheduling.question import Question
 from tests.support.clock import Clock
+from tests.support.objects import make_pod
 from tests.support.stub_plugins import POD, Stub, fails, make_handle, make_profile, stub_cluster
 
 NO = unschedulable("no")
@@ -521,6 +523,14 @@ def test_a_filter_that_fails_while_a_post_filter_runs_is_the_one_that_is_named()
             PostFilterResult(Status(Code.SUCCESS), "a", (0,)),
             "a PostFilterResult whose victim 0 is no slot of a pod",
         ),
+        (
+            PostFilterResult(Status(Code.SUCCESS), "b"),
+            'a PostFilterResult whose node_name "b" is no node of the cluster',
+        ),
+        (
+            PostFilterResult(Status(Code.SUCCESS), "a", candidates=(name for name in "b")),  # type: ignore[misc]
+            "a PostFilterResult with a candidate that is str, not a Candidate",
+        ),
     ],
 )
 def test_a_post_filter_that_returns_no_result_is_an_error_with_its_name(
@@ -530,6 +540,26 @@ def test_a_post_filter_that_returns_no_result_is_an_error_with_its_name(
     with pytest.raises(CycleError) as raised:
         post_filter(preempting(), CycleState(POD))
     assert str(raised.value) == f'running PostFilter plugin "Preempts": it returned {says}'
+
+
+def test_candidates_that_a_post_filter_fails_to_make_are_an_error_with_its_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = PostFilterResult(Status(Code.SUCCESS), "a", candidates=(Candidate("a", (1 // 0,), 0) for _ in "a"))
+    monkeypatch.setattr(Preempts, "post_filter", lambda *_: found)
+    with pytest.raises(CycleError, match=r'^running PostFilter plugin "Preempts": ZeroDivisionError: '):
+        post_filter(preempting(), CycleState(POD))
+
+
+def test_candidates_may_come_from_a_generator(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = stub_cluster("a")
+    cluster.apply_pod(make_pod("victim", "a"))
+    [victim] = [slot for slot in range(len(cluster.pods.facts)) if cluster.view(None).has_pod(slot)]
+    candidate = Candidate("a", (victim,), 0)
+    found = PostFilterResult(Status(Code.SUCCESS), "a", (victim,), candidates=(each for each in [candidate]))
+    monkeypatch.setattr(Preempts, "post_filter", lambda *_: found)
+    result = run_post_filter(preempting(), CycleState(POD), POD, Verdicts(cluster.view(None), np.ones(1, np.bool_)))
+    assert [*result.candidates] == [candidate]
 
 
 class Compares(Filter):
@@ -554,6 +584,8 @@ class Compares(Filter):
     [
         ((0, 5), "tuple, not Needs or None"),
         (Needs((0,), ("5",)), "Needs whose amounts are tuple of str, not whole numbers"),  # type: ignore[arg-type]
+        (Needs((99,), (5,)), "Needs whose dimension 99 is that of no resource"),
+        (Needs((0,), (2**63,)), f"Needs whose amount {2**63} is beyond int64"),
     ],
 )
 def test_needs_of_the_wrong_kind_are_told_with_the_name_of_the_filter(needed: object, says: str) -> None:

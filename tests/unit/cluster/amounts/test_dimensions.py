@@ -29,6 +29,14 @@ def test_dimensions_of_vanished_resources_are_reused() -> None:
     assert dimensions.size == FIRST_SCALAR + 1
 
 
+def test_a_dimension_is_used_while_it_is_that_of_a_resource() -> None:
+    dimensions = Dimensions()
+    gpu, nic = dimensions.hold("nvidia.com/gpu"), dimensions.hold("example.com/nic")
+    dimensions.release("nvidia.com/gpu")
+    used = [number for number in range(-2, nic + 2) if dimensions.is_used(number)]
+    assert used == [*range(gpu), nic]
+
+
 def test_the_capacity_for_dimensions_grows_seldom_and_is_never_twice_as_much_as_is_needed() -> None:
     dimensions = Dimensions()
     capacities = [dimensions.capacity]
