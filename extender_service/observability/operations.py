@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from extender_service.kube.connection.slices import let_others_run
 from extender_service.observability.health import Check, Health, run_checks
 from extender_service.observability.sli_metrics import CONTENT_TYPE, SliMetrics
 
@@ -42,12 +43,23 @@ def health_routes(health: Health, slis: SliMetrics | None = None) -> list[Route]
 
 
 def resource_route(exposition: Callable[[], Iterator[str]], is_leading: Callable[[], bool]) -> Route:
-    """Return the route /metrics/resources. As in kube-scheduler, the answer is empty unless this process leads."""
+    """Return the route /metrics/resources. As in kube-scheduler, the answer is empty unless this process leads.
+
+    All callers together get one part at a time, and other tasks run before the next one: there may be hundreds of
+    callers, and thousands of parts for each.
+    """
+    making_a_part = asyncio.Lock()
+
+    async def next_part(coming: Iterator[str]) -> str | None:
+        async with making_a_part:
+            part = next(coming, None)
+            await let_others_run()
+        return part
 
     async def parts() -> AsyncIterator[str]:
-        for part in exposition():
+        coming = exposition()
+        while (part := await next_part(coming)) is not None:
             yield part
-            await asyncio.sleep(0)  # the parts are small, but there may be thousands
 
     async def answer(_: Request) -> Response:
         headers = {"content-type": CONTENT_TYPE}

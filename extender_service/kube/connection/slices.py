@@ -9,6 +9,12 @@ SLICE_SECONDS: Final = 0.002
 _TURNS_BETWEEN_SLICES: Final = 8
 
 
+async def let_others_run() -> None:
+    """Let other tasks run, as between two slices."""
+    for _ in range(_TURNS_BETWEEN_SLICES):
+        await asyncio.sleep(0)
+
+
 class Slices:
     """Slices of work, between which other tasks run. The first begins now.
 
@@ -22,6 +28,5 @@ class Slices:
 
     async def rest(self) -> None:
         """Let other tasks run, then begin the next slice."""
-        for _ in range(_TURNS_BETWEEN_SLICES):
-            await asyncio.sleep(0)
+        await let_others_run()
         self.end = self._clock() + self._seconds

@@ -35,7 +35,10 @@ _HELP: Final = {
     REQUEST: "Resources that each pod requests that has not ended.",
 }
 _UNITS: Final = {CPU: "cores", MEMORY: "bytes", "storage": "bytes", EPHEMERAL_STORAGE: "bytes"}
-# Pods in a part of the answer: a few milliseconds.
+# A part of the answer takes a few milliseconds: it ends after so much text, or so many pods, also without any line.
+# Text counts, as one pod may have tens of thousands of resources, and lines of a megabyte: all of its lines together
+# may be more than memory holds.
+_PART_CHARACTERS: Final = 256 << 10
 _PODS_A_PART: Final = 500
 
 
@@ -105,7 +108,7 @@ class PodResourceMetrics:
         for name, help_text in _HELP.items():
             yield f"# HELP {name} {help_text}\n# TYPE {name} gauge\n"
             for first in range(0, len(self._uids), _PODS_A_PART):
-                yield "".join(self._lines(name, range(first, min(first + _PODS_A_PART, len(self._uids)))))
+                yield from _parts(self._lines(name, range(first, min(first + _PODS_A_PART, len(self._uids)))))
 
     def _lines(self, name: str, slots: range) -> Iterator[str]:
         pods = self._cluster.pods
@@ -122,6 +125,19 @@ class PodResourceMetrics:
             )
             for resource, unit, amount in usage.requests if name == REQUEST else usage.limits:
                 yield f'{name}{{{labels},resource="{_escaped(resource)}",unit="{unit}"}} {amount}\n'
+
+
+def _parts(lines: Iterator[str]) -> Iterator[str]:
+    """Join lines; a part ends with the first line that makes it large."""
+    part: list[str] = []
+    size = 0
+    for line in lines:
+        part.append(line)
+        size += len(line)
+        if size >= _PART_CHARACTERS:
+            yield "".join(part)
+            part, size = [], 0
+    yield "".join(part)
 
 
 def _usage_of(pod: AnyPod, *, shows_pod_level: bool) -> bytes:

@@ -1,6 +1,7 @@
 import asyncio
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 
 import httpx
 import pytest
@@ -135,6 +136,34 @@ def test_resource_metrics_come_in_parts_from_the_leader_alone(service: Service) 
     service.is_leading = False
     answer = service.get("/metrics/resources")
     assert (answer.status_code, answer.text) == (200, "")
+
+
+def test_others_have_several_turns_between_two_parts_however_many_ask_for_them() -> None:
+    turns = 0
+    made_at: list[int] = []
+
+    def exposition() -> Iterator[str]:
+        for part in "abc":
+            made_at.append(turns)
+            yield part
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def scrape() -> list[str]:
+        transport = httpx.ASGITransport(Starlette(routes=[resource_route(exposition, lambda: True)]))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            taking = asyncio.create_task(take_turns())
+            answers = await asyncio.gather(*(client.get("/metrics/resources") for _ in range(20)))
+            taking.cancel()
+        return [answer.text for answer in answers]
+
+    assert asyncio.run(scrape()) == ["abc"] * 20
+    assert len(made_at) == 60
+    assert min(later - earlier for earlier, later in pairwise(made_at)) >= 8
 
 
 def test_the_results_of_health_checks_are_metrics(service: Service) -> None:

@@ -149,6 +149,30 @@ async def test_many_pods_come_in_parts() -> None:
     assert sum(part.count("\nkube_pod") + part.startswith("kube_pod") for part in parts) == 2400
 
 
+def test_the_lines_of_one_pod_come_in_parts_too() -> None:
+    world = World()
+    resources = {f"example.com/r{number}": "1" for number in range(500)}
+    # An API server of 1.31 takes such a binding.
+    forged = "n" * 100_000
+    world.show(shown("web", {"nodeName": forged, "containers": [container(resources, {})]}))
+    longest, lines = 0, 0
+    for part in world.metrics.exposition():
+        longest = max(longest, len(part))
+        lines += part.count("} 1.0\n")
+    assert lines == 500
+    assert longest < 400_000
+
+
+def test_many_slots_without_a_pod_come_in_parts_too() -> None:
+    world = World()
+    spec = {"nodeName": "a", "containers": [container({"cpu": "1"}, {})]}
+    pods = [shown(f"p{number}", spec) for number in range(1200)]
+    world.show(*pods)
+    for pod in pods:
+        world.cluster.remove_pod(key_of(pod))
+    assert [*world.metrics.exposition()].count("") == 6
+
+
 @in_event_loop
 async def test_the_handlers_show_each_pod_once_also_while_it_is_bound() -> None:
     world = SchedulerWorld(make_node("a"))
