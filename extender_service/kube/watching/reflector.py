@@ -19,7 +19,9 @@ The rules are those of client-go's reflector (tools/cache/reflector.go), with th
   nothing else. When a short watch has fallen silent, all others that were not heard since are opened again, too.
 - After a failure the server must show that it knows the version that was seen. One whose etcd was restored from a
   snapshot would accept the watch, and send no event until its versions reach that one again. (If they reach it before
-  we look, we cannot notice; `etcdutl snapshot restore --bump-revision` prevents that.)
+  we look, we cannot notice; `etcdutl snapshot restore --bump-revision` prevents that.) Events are applied meanwhile,
+  also where the answer takes long: lists may wait in the server's queue while watches go on. But until then, no watch
+  shows that the store is current.
 """
 
 import asyncio
@@ -142,6 +144,8 @@ class Reflector(Generic[T]):
         self._cut_after_seconds = 0.0
         self._most_quiet_seconds = math.inf
         self._interruption = Interruption()
+        self._following: EventStream[T] | None = None
+        self._comparing: asyncio.Task[KubeError | CredentialsError | None] | None = None
         self._waiting = Interruption()
         self._was_cut_short = False
         self._is_answered_again = False
@@ -162,17 +166,20 @@ class Reflector(Generic[T]):
 
     async def run(self) -> None:
         """List and watch until cancelled. Raises only what the store raises."""
-        while True:
-            failure: KubeError | CredentialsError | None = None
-            self._tried_at = self._clock()
-            self._watch_opened_at = None
-            try:
-                if self._must_list:
-                    await self._list()
-                await self._watch()
-            except (KubeError, CredentialsError) as error:
-                failure = error
-            await self._recover(failure)
+        try:
+            while True:
+                failure: KubeError | CredentialsError | None = None
+                self._tried_at = self._clock()
+                self._watch_opened_at = None
+                try:
+                    if self._must_list:
+                        await self._list()
+                    await self._watch()
+                except (KubeError, CredentialsError) as error:
+                    failure = error
+                await self._recover(failure)
+        finally:
+            self._stop_comparing()
 
     async def _list(self) -> None:
         """Bring the store to the server's present state: apply all that is there, then remove what is not."""
@@ -223,20 +230,21 @@ class Reflector(Generic[T]):
             timeout_seconds=seconds,
             answer_seconds=self._answer_seconds(),
         ) as events:
-            opened_at = self._clock()
+            opened_at = self._watch_opened_at = self.state.opened_at = self._clock()
             if self.state.last_error is not None:
                 self._server.answers_again()
-            if self._is_in_doubt:
-                await self._compare_versions()
-            self._watch_opened_at = opened_at
-            self._silences = 0
-            if self.state.last_error is not None:
-                log.info("%s: watching again after %.1f s", self.resource.plural, opened_at - self.state.heard_at)
-            self.state.watch, self.state.opened_at, self.state.last_error = events, opened_at, None
             try:
                 async with Interruption() as self._interruption:
+                    self._following = events
+                    if self._is_in_doubt:
+                        self._compare_versions()
+                    else:
+                        self._trust(events)
                     self._end_if_overdue(events, opened_at, seconds)
                     await self._follow(events)
+            except _NotCompared as error:
+                self._watch_opened_at = None  # no more is known than if the watch had been refused
+                raise error.failure from None
             except InvalidAnswerError:
                 version = self.state.last_resource_version
                 self._must_list = version == self._undecodable_after
@@ -246,11 +254,20 @@ class Reflector(Generic[T]):
                 self._learn(error, max(opened_at, events.current_at))
                 raise
             finally:
+                self._following = None
                 self.state.heard_at = self.state.current_at
                 self.state.watch = None
                 if self._overdue is not None:
                     self._overdue.cancel()
                     self._overdue = None
+
+    def _trust(self, events: EventStream[T]) -> None:
+        """Let the watch that is open show that the store is current."""
+        self._silences = 0
+        if self.state.last_error is not None:
+            seconds = self.state.opened_at - self.state.heard_at
+            log.info("%s: watching again after %.1f s", self.resource.plural, seconds)
+        self.state.watch, self.state.last_error = events, None
 
     async def _follow(self, events: EventStream[T]) -> None:
         """Apply events until the watch ends."""
@@ -263,7 +280,7 @@ class Reflector(Generic[T]):
             self.state.events["ERROR"] += 1
             raise
         ended_at = self._clock()
-        if ended_at - self.state.opened_at >= self._limits.short_watch_seconds:
+        if ended_at - self.state.opened_at >= self._limits.short_watch_seconds and not self._is_in_doubt:
             self.state.heard_at = ended_at
         self._silent_watches = 0
         self._has_bookmarks = self._has_bookmarks or kinds == {"BOOKMARK"}
@@ -309,13 +326,53 @@ class Reflector(Generic[T]):
         if max(self.state.seen_at, self.state.opened_at) <= since:
             self._interruption.interrupt(DoubtError("nothing came since another watch fell silent"))
 
-    async def _compare_versions(self) -> None:
-        """Make sure that the server knows the version that was seen last; raises HistoryError."""
-        latest = await self._client.latest_version(self.resource, silence_seconds=self._answer_seconds())
-        seen = self.state.last_resource_version
-        if 0 < version_number(latest) < version_number(seen):
-            raise HistoryError(f"the API server is at version {latest}, before {seen}: etcd has been restored")
-        self._is_in_doubt = False
+    def _compare_versions(self) -> None:
+        """Trust the watch that is open, or end it, once it is known whether the server knows the version seen last.
+
+        The server is asked once, however many watches come and end until it answers.
+        """
+        if self._comparing is None:
+            self._comparing = asyncio.create_task(self._problem_of_server(self.state.last_resource_version))
+            self._comparing.add_done_callback(self._end_comparing)
+        elif self._comparing.done():
+            self._end_comparing(self._comparing)
+
+    async def _problem_of_server(self, seen: str) -> KubeError | CredentialsError | None:
+        """Return a HistoryError if the server does not know a version, or why that cannot be found out; None if it
+        does. While the server is silent, it is asked again."""
+        while True:
+            try:
+                latest = await self._client.latest_version(self.resource, silence_seconds=self._answer_seconds())
+            except SilentError as error:
+                self._silences += 1
+                text = str(error)
+                level = logging.DEBUG if text == self.state.last_error else logging.WARNING
+                log.log(level, "%s: %s; the watch goes on", self.resource.plural, text)
+                self.state.last_error = text
+            except (KubeError, CredentialsError) as error:
+                return error
+            else:
+                if 0 < version_number(latest) < version_number(seen):
+                    text = f"the API server is at version {latest}, before {seen}: etcd has been restored"
+                    return HistoryError(text)
+                return None
+
+    def _end_comparing(self, comparing: asyncio.Task[KubeError | CredentialsError | None]) -> None:
+        """Act by the outcome. Between two watches, the next one does."""
+        if comparing.cancelled() or comparing is not self._comparing or self._following is None:
+            return
+        self._comparing = None
+        failure = comparing.result()
+        if failure is None:
+            self._is_in_doubt = False
+            self._trust(self._following)
+        else:
+            self._interruption.interrupt(_NotCompared(failure))
+
+    def _stop_comparing(self) -> None:
+        comparing, self._comparing = self._comparing, None
+        if comparing is not None:
+            comparing.cancel()
 
     def _take(self, event: Frame[T]) -> None:
         obj = event.object
@@ -334,6 +391,7 @@ class Reflector(Generic[T]):
         delay = self._delay(failure)
         if failure is not None:
             self._is_in_doubt = True
+            self._stop_comparing()  # it was asked before the failure
             if isinstance(failure, SilentError) and self._watch_opened_at is None:
                 self._silences += 1
             if self._needs_list(failure):
@@ -409,7 +467,7 @@ class Reflector(Generic[T]):
     def _watch_seconds(self) -> int:
         """Return how long the next watch is to last."""
         limits = self._limits
-        if self._is_in_doubt:
+        if self._is_in_doubt and self._comparing is None:
             return _SECONDS_IN_DOUBT
         most = limits.watch_seconds
         if limits.long_watch_seconds is None:
@@ -425,6 +483,14 @@ class Reflector(Generic[T]):
     def _answer_seconds(self) -> float:
         """Return the seconds within which an answer must begin: more after two tries, for a server that is slow."""
         return min(_LONGEST_SILENCE_SECONDS, self._limits.answer_seconds * 2.0 ** max(0, self._silences - 1))
+
+
+class _NotCompared(Exception):  # noqa: N818 - carries the error
+    """The versions cannot be compared, or the server does not know the one that was seen: `failure` says which."""
+
+    def __init__(self, failure: KubeError | CredentialsError) -> None:
+        super().__init__()
+        self.failure = failure
 
 
 class _AnswersAgain(Exception):  # noqa: N818 - is no error

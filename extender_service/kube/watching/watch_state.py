@@ -25,7 +25,8 @@ class WatchState:
 
     - `synced`: the first list has been applied in full
     - `heard_at`: the store has what the server had then, as lists and ended watches show; at first, when this was made
-    - `watch`: the one that is open, since `opened_at`; `last_error`: why none is open
+    - `watch`: the one that is open, since `opened_at`, if the server knows the version that was seen; `last_error`: why
+      there is none
     - `server`: the other watches that count while this one is quiet; None if they do not
 
     The counters are for metrics; `relists` counts the lists that an expired resource version made necessary.

@@ -452,6 +452,126 @@ def test_a_server_that_does_not_know_the_last_version_is_not_believed_though_it_
     assert re.search(r": the API server is at version \d+, before \d+: etcd has been restored; next list in ", told)
 
 
+class HangingLists:
+    """Answers no list, once it `hangs`, until `answers` is set; a handler in front of a server."""
+
+    def __init__(self, server: FakeApiServer) -> None:
+        self.hangs = False
+        self.answers = asyncio.Event()
+        self._server = server
+
+    async def __call__(self, request: Request, response: Response) -> None:
+        if self.hangs and "watch" not in request.query:
+            await self.answers.wait()
+        await self._server(request, response)
+
+
+def test_a_watch_goes_on_while_the_server_does_not_say_at_which_version_it_is() -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        lists = HangingLists(server)
+        async with running(server, handler=lists) as setup:
+            await until(setup.watching)
+            listed_at = setup.reflector.state.current_at
+            lists.hangs = True
+            server.break_watches("cut")
+            server.put("pod")
+            await until(setup.in_step)
+            # It may be a server whose etcd was restored.
+            state = setup.reflector.state
+            assert (setup.watching(), state.current_at, state.watches) == (False, listed_at, 2)
+            lists.answers.set()
+            await until(setup.watching)
+            assert (state.lists, state.watches, state.last_error) == (1, 2, None)
+            assert setup.waits == [0.0]
+            assert state.current_at > listed_at
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("is_restored", [False, True])
+def test_a_server_is_asked_once_at_which_version_it_is_though_watches_come_and_end(is_restored: bool) -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        server.put("pod")
+        lists = HangingLists(server)
+        async with running(server, handler=lists) as setup:
+            await until(setup.watching)
+            lists.hangs = True
+            listed_at, state = setup.reflector.state.current_at, setup.reflector.state
+            for number, how in enumerate(("cut", "close", "close"), 2):
+                server.break_watches(how)
+                await until(lambda: state.watches == number and server.open_watches == 1)  # noqa: B023
+                assert (setup.watching(), state.current_at) == (False, listed_at)
+            seconds = [int(query["timeoutSeconds"]) for query in server.requests if "watch" in query]
+            assert [number == 1 for number in seconds] == [False, True, False, False]
+            if is_restored:
+                server.restore(["pod"])
+            lists.answers.set()
+            await until(setup.watching)
+            assert len([query for query in server.requests if "watch" not in query]) == (3 if is_restored else 2)
+            assert (state.lists, state.watches) == ((2, 5) if is_restored else (1, 4))
+
+    asyncio.run(test())
+
+
+def test_a_server_that_is_silent_about_its_version_is_asked_again_with_more_patience_each_time(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    patience: list[float] = []
+    latest_version = KubeClient.latest_version
+
+    async def silent_thrice(client: KubeClient, resource: Resource[Any], *, silence_seconds: float) -> str:
+        patience.append(silence_seconds)
+        if len(patience) < 4:
+            raise SilentError("no answer", silence_seconds)
+        return await latest_version(client, resource)
+
+    monkeypatch.setattr(KubeClient, "latest_version", silent_thrice)
+
+    async def test() -> None:
+        server = FakeApiServer()
+        async with running(server, silent_after=5.0) as setup:
+            await until(setup.watching)
+            server.break_watches("cut")
+            await until(lambda: setup.watching() and len(patience) == 4)
+            assert setup.reflector.state.watches == 2
+
+    asyncio.run(test())
+    assert patience == [5.0, 5.0, 10.0, 20.0]
+    assert [message for message in caplog.messages if "no answer" in message] == ["pods: no answer; the watch goes on"]
+
+
+@pytest.mark.parametrize("how", ["the reflector ends", "the watch fails"])
+def test_the_question_for_the_version_ends_with_what_it_was_asked_for(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, ended = 0, 0
+
+    async def hanging(*_: Any, **__: Any) -> str:
+        nonlocal asked, ended
+        asked += 1
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            ended += 1
+        return ""
+
+    monkeypatch.setattr(KubeClient, "latest_version", hanging)
+
+    async def test() -> None:
+        server = FakeApiServer()
+        async with running(server) as setup:
+            await until(setup.watching)
+            server.break_watches("cut")
+            await until(lambda: asked == 1)
+            if how == "the watch fails":
+                server.break_watches("cut")
+                await until(lambda: (asked, ended) == (2, 1))
+        await asyncio.sleep(0)
+        assert asked == ended
+
+    asyncio.run(test())
+
+
 def test_versions_are_not_compared_where_nothing_has_failed() -> None:
     async def test() -> None:
         server = FakeApiServer()
