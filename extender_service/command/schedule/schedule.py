@@ -200,7 +200,7 @@ async def _program(
     api_server.handle_with(parts.handlers.handler)
     _show_state(registry, parts, candidacy)
     return SchedulerProgram(
-        setup.config, parts, api_server, client, events, candidacy, registry, resources, listener, machine
+        setup.config, parts, api_server, client, extenders, events, candidacy, registry, resources, listener, machine
     )
 
 

@@ -27,6 +27,7 @@ from extender_service.observability.operations import operations_routes, resourc
 from extender_service.observability.sli_metrics import SliMetrics
 from extender_service.queue.queue_dump import queue_dump
 from extender_service.scheduler.assembly import SchedulerParts
+from extender_service.scheduler.extenders.extenders import Extenders
 from extender_service.scheduler.metrics.pod_resources import PodResourceMetrics
 from extender_service.seams import Machine
 
@@ -46,6 +47,7 @@ class SchedulerProgram:
     parts: SchedulerParts
     api_server: ApiServer
     client: KubeClient
+    extenders: Extenders
     events: EventRecorder
     candidacy: Candidacy
     metrics: MetricsRegistry
@@ -134,10 +136,10 @@ class SchedulerProgram:
             await _unless(self._stop, self._schedule(tasks))
             with suppress(TimeoutError):
                 async with asyncio.timeout(_GRACE_SECONDS):
-                    await self.client.finish_writes()
-            # Thousands of others may wait for their turn. What extenders bind, the client does not know.
+                    await asyncio.gather(self.client.finish_writes(), self.extenders.finish_bindings())
+            # Thousands of others may wait for their turn, or for their next try.
             with suppress(TimeoutError):
-                async with asyncio.timeout(_GRACE_SECONDS if self.config.extenders else _AFTERMATH_SECONDS):
+                async with asyncio.timeout(_AFTERMATH_SECONDS):
                     await scheduler.finish_writes()
             await self.events.drain(_EVENTS_SECONDS)
         finally:

@@ -35,6 +35,8 @@ class Extenders:
         self._clients = sorted(clients, key=lambda client: client.config.ignorable)
         self.filter_any = any(client.config.filter_verb for client in self._clients)
         self.score_any = any(client.config.prioritize_verb for client in self._clients)
+        self._binding_count = 0
+        self._all_answered = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._clients)
@@ -100,13 +102,24 @@ class Extenders:
         for client in self._interested(pod):
             if not client.config.bind_verb:
                 continue
+            self._binding_count += 1
+            self._all_answered.clear()
             try:
                 await client.bind(pod, node_name)
             except ExtenderError as error:
                 _forgive(client, pod, "bind", error)
             else:
                 return True
+            finally:
+                self._binding_count -= 1
+                if not self._binding_count:
+                    self._all_answered.set()
         return False
+
+    async def finish_bindings(self) -> None:
+        """Return once all bindings that extenders were asked for are answered."""
+        while self._binding_count:
+            await self._all_answered.wait()
 
     def _note(
         self,

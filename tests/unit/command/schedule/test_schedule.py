@@ -1,5 +1,5 @@
-"""Which API server `schedule` takes; in a process of its own, plugins that take too long, and a leader that reads the
-cluster late.
+"""Which API server `schedule` takes; in a process of its own, plugins that take too long, its end, and a leader that
+reads the cluster late.
 
 For the rest see tests/e2e/scheduler.
 """
@@ -7,6 +7,7 @@ For the rest see tests/e2e/scheduler.
 import asyncio
 import json
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -30,6 +31,16 @@ profiles:
     plugins:
       multiPoint:
         enabled: [{name: Stubborn}]
+"""
+# The extender is asked about no pod of the tests.
+WITH_EXTENDER = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: false}
+extenders:
+  - urlPrefix: http://127.0.0.1:1
+    bindVerb: bind
+    managedResources: [{name: example.com/gpu}]
 """
 # Times within which no renewal is late, however busy this machine is.
 LATE_READER = """
@@ -69,6 +80,17 @@ class ApiServer:
         else:
             items = self._items.get(request.path.rpartition("/")[2], [])
             await response.send_json(200, {"metadata": {"resourceVersion": "1"}, "items": items})
+
+
+class ReluctantApiServer(ApiServer):
+    """Has bindings tried again in a minute."""
+
+    async def __call__(self, request: Request, response: Response) -> None:
+        if request.path.endswith("/binding"):
+            self.written["binding"] = json.loads(request.body)
+            await response.send_json(429, {"kind": "Status", "code": 429}, {"Retry-After": "60"})
+        else:
+            await super().__call__(request, response)
 
 
 class SilentApiServer:
@@ -187,6 +209,19 @@ async def test_a_plugin_that_never_returns_ends_the_process_with_its_stack(tmp_p
     last = json.loads(log.splitlines()[-1])
     assert "(--watchdog-timeout)" in last["msg"]
     assert "in filter_node" in last["stack"]
+
+
+@in_event_loop
+async def test_the_end_waits_for_no_binding_that_waits_for_its_next_try(tmp_path: Path) -> None:
+    server = ReluctantApiServer(["web"])
+    async with scheduling(server, tmp_path, configuration=WITH_EXTENDER) as process:
+        while "binding" not in server.written:
+            await asyncio.sleep(0.05)
+        process.terminate()
+        terminated_at = time.monotonic()
+        await process.communicate()
+        assert time.monotonic() - terminated_at < 7
+    assert process.returncode == 0
 
 
 @asynccontextmanager
