@@ -112,8 +112,13 @@ class Rejections:
 
     @classmethod
     def per_value(cls, numbers: NDArray[np.intp], statuses: Sequence[Status | None]) -> "Rejections":
-        """Reject nodes by a value that each has, given as its number: `statuses` by that number, None to pass."""
-        rejected = np.array([0 if status is None else number + 1 for number, status in enumerate(statuses)], np.int64)
+        """Reject nodes by a value that each has, given as its number: `statuses` by that number, None to pass.
+
+        A node whose number is -1 passes, as ABSENT is the number of a node without the label.
+        """
+        keys = [0 if status is None else number + 1 for number, status in enumerate(statuses)]
+        keys.append(0)  # the last entry, which -1 picks
+        rejected = np.array(keys, np.int64)
 
         def status_of(key: int) -> Status:
             status = statuses[key - 1]

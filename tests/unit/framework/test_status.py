@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from extender_service.cluster.nodes.label_columns import ABSENT
 from extender_service.framework.status import SKIP, Code, Rejections, Status, unresolvable, unschedulable
 
 NO = unschedulable("no")
@@ -66,6 +67,15 @@ def test_one_status_for_the_marked_nodes() -> None:
 def test_a_status_by_the_value_that_a_node_has() -> None:
     rejections = Rejections.per_value(np.array([2, 0, 1, 2]), [None, NO, NEVER])
     assert status_per_node(rejections) == [NEVER, None, NO, NEVER]
+
+
+def test_a_node_without_the_value_passes_whatever_the_last_value_is() -> None:
+    numbers = np.array([0, ABSENT, 1, ABSENT])
+    of_values: list[list[Status | None]] = [[None, NO], [NO, None], [NEVER, NO]]
+    for statuses in of_values:
+        rejections = Rejections.per_value(numbers, statuses)
+        assert status_per_node(rejections) == [statuses[0], None, statuses[1], None]
+    assert status_per_node(Rejections.per_value(np.array([ABSENT, ABSENT]), [])) == [None, None]
 
 
 def test_the_first_status_that_holds() -> None:
