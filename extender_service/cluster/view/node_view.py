@@ -27,6 +27,8 @@ T = TypeVar("T")
 S = TypeVar("S")
 A = TypeVarTuple("A")
 
+_NO_MASK = "nodes are selected by their positions, not by a mask: give mask.nonzero()[0]"
+
 
 class NodeView:
     """Some rows of the node table, in a given order; every array that it returns has one entry per node, in that order.
@@ -78,7 +80,9 @@ class NodeView:
         return name
 
     def names_at(self, positions: NDArray[np.intp]) -> list[str]:
-        """The names of the nodes at some positions."""
+        """The names of the nodes at some positions. Raises TypeError for a mask."""
+        if positions.dtype.kind == "b":
+            raise TypeError(_NO_MASK)
         names: list[str] = self._table.names[positions if self._rows is None else self._rows[positions]].tolist()
         return names
 
@@ -247,7 +251,12 @@ class NodeView:
         return self.of_rows(column)
 
     def at(self, positions: NDArray[np.intp]) -> "NodeView":
-        """Return the nodes at some positions of this view."""
+        """Return the nodes at some positions of this view. Raises TypeError for a mask.
+
+        NumPy would take the marks of a mask for the positions 0 and 1.
+        """
+        if positions.dtype.kind == "b":
+            raise TypeError(_NO_MASK)
         if self._worlds is None:
             nodes = NodeView(self._memory, self._pods, self._memo.at(positions))
             nodes._everywhere = self if self._rows is None else self._everywhere

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -127,6 +128,19 @@ def test_nodes_are_named_by_their_positions(cluster: Cluster, names: list[str] |
     view = cluster.view(None if names is None else cluster.nodes.rows_named(names))
     assert view.names_at(np.array(positions)) == ["c", "b"]
     assert [view.name_at(position) for position in positions] == ["c", "b"]
+
+
+@pytest.mark.parametrize("names", [None, ["c", "b", "a"]])
+@pytest.mark.parametrize("is_changed", [False, True])
+def test_a_mask_is_refused_in_place_of_positions(cluster: Cluster, names: list[str] | None, is_changed: bool) -> None:
+    view = cluster.view(None if names is None else cluster.nodes.rows_named(names))
+    if is_changed:
+        view = view.changed(RowChanges([0], [slot_of(cluster, "train")], [1]))
+    mask: NDArray[Any] = ~view.unschedulable
+    for select in (view.at, view.names_at):
+        with pytest.raises(TypeError, match=r"not by a mask: give mask\.nonzero\(\)\[0\]"):
+            select(mask)
+    assert view.at(mask.nonzero()[0]).names == view.names_at(mask.nonzero()[0])
 
 
 def test_a_node_is_found_where_it_is_in_the_view(cluster: Cluster) -> None:
