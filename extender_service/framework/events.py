@@ -23,7 +23,7 @@ from extender_service.framework.cluster_event import (
     ClusterEvent,
 )
 from extender_service.kube.parsing.quantities import milli_value, parse_quantity
-from extender_service.kube.types.core import Node, Pod, ResourceList
+from extender_service.kube.types.core import Node, Pod, ResourceList, condition_statuses
 from extender_service.kube.types.pending_pods import generated_claims
 
 ASSIGNED_POD_ADD: Final = ClusterEvent(POD, ActionType.ADD, "AssignedPodAdd")
@@ -180,11 +180,7 @@ def _other_taints(old: Node, new: Node) -> bool:
 
 def _other_conditions(old: Node, new: Node) -> bool:
     before, after = old.status.conditions, new.status.conditions
-    return before != after and _statuses(old) != _statuses(new)
-
-
-def _statuses(node: Node) -> dict[str, str]:
-    return {condition.type: condition.status for condition in node.status.conditions}
+    return before != after and condition_statuses(old) != condition_statuses(new)
 
 
 def _other_annotations(old: Node, new: Node) -> bool:

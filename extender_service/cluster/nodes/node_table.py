@@ -16,7 +16,7 @@ from extender_service.cluster.nodes.volume_support import VolumeSupport, volume_
 from extender_service.cluster.structures.change_log import ChangeLog
 from extender_service.cluster.structures.growing_columns import GrowingColumns, column
 from extender_service.cluster.structures.interning import Interner
-from extender_service.kube.types.core import Node, Taint
+from extender_service.kube.types.core import Node, Taint, condition_statuses
 from extender_service.kube.types.storage import CSINode
 
 # Names that are looked up at once.
@@ -318,10 +318,13 @@ def _without_times(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
 
 
 def _same_facts(old: Node, new: Node) -> bool:
+    before, after = old.status, new.status
     return (
         old.spec == new.spec
-        and old.status.allocatable == new.status.allocatable
+        and before.allocatable == after.allocatable
         and old.metadata.labels == new.metadata.labels
         and old.metadata.annotations == new.metadata.annotations
-        and old.status.declared_features == new.status.declared_features
+        and before.declared_features == after.declared_features
+        # A heartbeat leaves them equal: their times are not decoded.
+        and (before.conditions == after.conditions or condition_statuses(old) == condition_statuses(new))
     )

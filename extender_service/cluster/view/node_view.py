@@ -282,8 +282,8 @@ class NodeView:
         """Return `function(nodes, *arguments)` for these nodes, from earlier decisions where that still holds.
 
         The result is an array whose last axis has an entry per node. Each entry depends only on the facts of its node
-        (labels, taints, images, what it offers) and on the arguments. The function is called with some of the nodes,
-        those that changed. The array holds until the cluster changes.
+        (labels, annotations, taints, conditions, images, what it offers) and on the arguments. The function is called
+        with some of the nodes, those that changed. The array holds until the cluster changes.
 
         The function and its arguments are the key, so give it all that the result depends on as hashable arguments, and
         make it a function of a module, or a method.

@@ -434,6 +434,11 @@ def pod_name(pod: Pod) -> str:
     return f"{pod.metadata.namespace}/{pod.metadata.name}"
 
 
+def condition_statuses(node: Node) -> dict[str, str]:
+    """Return the status of each of a node's conditions, by its type."""
+    return {condition.type: condition.status for condition in node.status.conditions}
+
+
 def runs_as_sidecar(restart_policy: str) -> bool:
     """Return whether an init container with this restart policy goes on beside the pod's containers (KEP-753)."""
     return restart_policy == "Always"

@@ -7,7 +7,7 @@ from extender_service.cluster.amounts.dimensions import CPU_MILLI, FIRST_SCALAR,
 from extender_service.cluster.nodes.label_columns import ABSENT
 from extender_service.cluster.nodes.node_table import NodeTable
 from extender_service.kube.parsing.quantities import QuantityError
-from extender_service.kube.types.core import ContainerImage, NodeCondition, NodeStatus, Taint
+from extender_service.kube.types.core import ContainerImage, Node, NodeCondition, Taint
 from tests.support.objects import make_node
 
 GPU = "nvidia.com/gpu"
@@ -72,13 +72,31 @@ def test_a_heartbeat_changes_nothing_but_the_object_kept() -> None:
     assert table.objects[table.row_of["a"]] is newer
 
 
-def test_a_condition_changes_nothing_but_the_object_kept() -> None:
+def with_conditions(**statuses: str) -> Node:
+    node = make_node("a")
+    conditions = tuple(NodeCondition(kind, status) for kind, status in statuses.items())
+    return structs.replace(node, status=structs.replace(node.status, conditions=conditions))
+
+
+def test_the_status_of_a_condition_is_a_fact() -> None:
     table = NodeTable()
-    table.apply(make_node("a"))
-    conditions = (NodeCondition("Ready", "True"),)
-    ready = structs.replace(make_node("a"), status=NodeStatus(make_node("a").status.allocatable, (), conditions))
-    assert not table.apply(ready)
-    assert table.objects[table.row_of["a"]] is ready
+    table.apply(with_conditions(Ready="True"))
+    for changed in ({"GPUHealthy": "False"}, {"GPUHealthy": "True"}, {}):
+        before = table.fact_changes.count
+        node = with_conditions(Ready="True", **changed)
+        assert table.apply(node)
+        assert table.objects[table.row_of["a"]] is node
+        assert table.fact_changes.since(before) == [table.row_of["a"]]
+
+
+def test_the_order_of_conditions_is_no_fact() -> None:
+    table = NodeTable()
+    table.apply(with_conditions(Ready="True", GPUHealthy="False"))
+    before = table.fact_changes.count
+    again = with_conditions(GPUHealthy="False", Ready="True")
+    assert not table.apply(again)
+    assert table.objects[table.row_of["a"]] is again
+    assert table.fact_changes.count == before
 
 
 def test_nodes_that_got_the_same_taint_at_different_times_share_it() -> None:

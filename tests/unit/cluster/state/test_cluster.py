@@ -1,5 +1,6 @@
 import asyncio
 
+import msgspec
 import pytest
 from msgspec import structs
 
@@ -58,6 +59,13 @@ def requested(cluster: Cluster, node_name: str, resource: str = "cpu") -> int:
 
 def is_expected(cluster: Cluster, pod: Pod) -> bool:
     return cluster.placements.get(pod_uid(pod)) is not None
+
+
+def healthy(status: str, at: int) -> Node:
+    """A node whose GPUs were found healthy or not, at a second."""
+    time = f"2026-01-01T00:00:{at:02}Z"
+    condition = {"type": "GPUHealthy", "status": status, "lastHeartbeatTime": time, "lastTransitionTime": time}
+    return msgspec.convert({"metadata": {"name": "a"}, "status": {"conditions": [condition]}}, Node)
 
 
 NOTHING = Change(0)
@@ -368,6 +376,14 @@ class TestEvents:
     def test_a_heartbeat_is_none(self, cluster: Recorded) -> None:
         cluster.apply_node(make_node("a", resource_version="1"))
         assert cluster.events_of_node(make_node("a", resource_version="2")) is NOTHING
+
+    def test_a_condition_changes_with_its_status_and_not_with_its_heartbeat(self, cluster: Recorded) -> None:
+        cluster.apply_node(healthy("True", at=0))
+        version = cluster.version
+        assert cluster.events_of_node(healthy("True", at=1)) is NOTHING
+        assert cluster.version == version
+        assert cluster.events_of_node(healthy("False", at=2)) == Change.NODE_UPDATED
+        assert cluster.version != version
 
     def test_a_node_that_comes_after_its_pods_or_comes_back_is_added(self, cluster: Recorded) -> None:
         cluster.apply_pod(WEB_ON_A)
