@@ -32,13 +32,15 @@ from extender_service.seams import RANDOM, Clock
 
 T = TypeVar("T")
 _Points = Mapping[str, list[tuple[Plugin, int]]]
+_DELETED_NODE = "deleted-node"
 
 
 class Trial:
     """A cluster of the objects given and of those in cluster files, for plugins made with `handle`.
 
-    `pods` are those of the files by namespace/name. Plugins find `clock` and `random` on the handle. Raises
-    ManifestError for a file that cannot be read, and TypeError where an argument is not a list of what its name says.
+    `pods` are those of the files by namespace/name. Plugins find `clock` and `random` on the handle. The first row of
+    the node table is that of a node which was deleted. Raises ManifestError for a file that cannot be read, and
+    TypeError where an argument is not a list of what its name says.
     """
 
     def __init__(
@@ -52,6 +54,8 @@ class Trial:
     ) -> None:
         nodes, pods = _all_of(Node, nodes, "nodes"), _all_of(Pod, pods, "pods")
         self.cluster = Cluster(NEWEST_RULES)
+        # A plugin that takes every row for a node would fail only in production, after the first node is deleted.
+        self.cluster.nodes.hold_row(_DELETED_NODE)
         self._files = ClusterFile(self.cluster, _all_of(Path, files, "files"))
         self._files.load()
         self.handle = Handle(self.cluster, self._files, clock=clock, random=random)

@@ -55,11 +55,12 @@ def test_nodes_are_judged_and_scored_as_one_by_one(args: NodeLabelArgs, labels_o
     plugin = NodeLabel(args, trial.handle)
 
     refusals = trial.refusals(plugin, Pod())
-    scores = plugin.score(CycleState(Pod()), Pod(), trial.cluster.view(None))
+    nodes = trial.cluster.view(None)
+    scores = plugin.score(CycleState(Pod()), Pod(), nodes)
 
     reason = "node(s) didn't have the requested labels"
     assert refusals == {name: reason for name, labels in by_name.items() if not fits(args, labels)}
-    assert scores.tolist() == [score(args, labels) for labels in labels_of]
+    assert scores[nodes.exists].tolist() == [score(args, labels) for labels in labels_of]
 
 
 def test_taking_pods_away_does_not_help() -> None:

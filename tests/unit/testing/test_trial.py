@@ -5,6 +5,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 
 from extender_service.cluster.state.node_info import node_named
@@ -60,6 +61,24 @@ def test_a_plugin_that_fails_is_named() -> None:
         trial.refusals(Broken(None, trial.handle), Pod())
 
 
+def test_a_filter_that_takes_every_row_for_a_node_fails() -> None:
+    class Unaware(NodeUnschedulable):
+        def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
+            labels: list[Any] = [node.metadata.labels for node in nodes.objects]  # type: ignore[union-attr]
+            return Rejections.where(np.array(["spot" in each for each in labels]), unschedulable("spot"))
+
+    class Aware(NodeUnschedulable):
+        def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
+            is_spot = [node is not None and node.metadata.name == "spot" for node in nodes.objects]
+            return Rejections.where(np.array(is_spot), unschedulable("spot"))
+
+    trial = Trial(NODES)
+    with pytest.raises(CycleError, match="AttributeError: 'NoneType' object has no attribute 'metadata'"):
+        trial.refusals(Unaware(None, trial.handle), Pod())
+    assert trial.refusals(Aware(None, trial.handle), Pod()) == {"spot": "spot"}
+    assert (trial.cluster.node_count, trial.cluster.node_names()) == (4, ["open", "cordoned", "spot", "gpu"])
+
+
 def test_it_binds_as_the_plugin_lets_it() -> None:
     web = make_pod("web")
     agreeing, refusing = Doorkeeper(), Doorkeeper(unschedulable("closed"))
@@ -105,7 +124,7 @@ def test_a_pod_counts_where_it_is_expected_or_assumed() -> None:
     trial.assume(db, "b")
 
     nodes = trial.cluster.view(None)
-    assert nodes.requested(nodes.dimension("cpu")).tolist() == [2000, 1000]
+    assert nodes.requested(nodes.dimension("cpu"))[nodes.exists].tolist() == [2000, 1000]
     assert [(placement.uid, placement.assumed) for placement in trial.cluster.placements] == [
         ("default/web", False),
         ("default/db", True),
