@@ -8,8 +8,8 @@ themselves, never from here.
 
 **What is stable.** A name in `__all__` keeps its meaning until the next major version; before 1.0, until the next minor
 version. So do the public attributes and methods of its class. The service alone makes `Cluster`, `Handle`,
-`LabelColumn`, `NodeInfo`, `NodeView`, `Placement`, `PodFacts`, `QueuedPod`, `Verdicts` and `WaitingPod`, so their
-constructors may change. Of these classes only what is listed here is stable:
+`LabelColumn`, `NodeInfo`, `NodeView`, `Placement`, `PodFacts`, `PodInfo`, `QueuedPod`, `Verdicts` and `WaitingPod`, so
+their constructors may change. Of these classes only what is listed here is stable:
 
 - Of `Handle`: `handle.cluster`, `.waiting_pods`, and `.pods` with `pods.get_pod` and `pods.bind_pod`. You can iterate
   over `waiting_pods`, and `waiting_pods.get(uid)` finds one pod. `handle.activate(pods)` has pods tried at once that
@@ -19,6 +19,7 @@ constructors may change. Of these classes only what is listed here is stable:
     - `cluster.node_count` and `.node_names()`; `.view(None)` is a `NodeView` of all nodes
     - `cluster.pod_count`, `.count_pods(query)`, and `.pod(uid)`, a `PodFacts`; `.slot_on(uid, node_name)` is the pod's
       slot, for `RowChanges` and `PostFilterResult`
+    - `cluster.count_pods_on(nodes, query)`, an array with an entry for each node of a `NodeView`
     - `cluster.placements`, the pods that count on a node before the watch shows them there. You can iterate over them,
       and `placements.get(uid)` finds one
     - `cluster.workloads`: `workloads.of(kind)` maps (namespace, name) to object, `.get(kind, namespace, name)` finds
@@ -30,6 +31,7 @@ constructors may change. Of these classes only what is listed here is stable:
     - `nodes.names`, `.name_at`, `.names_at`, `.is_named`, `.position_of`, `.positions_of`, `.objects`, `.exists`
     - `nodes.label`, `.unschedulable`, `.taint_set`, `.taint_sets`, `.port_sets`, `.image`, `.has_image`
     - `nodes.dimension`, `.allocatable`, `.requested`, `.allocatable_of`, `.requested_of`
+    - `nodes.pods_at(position)`, a list of `PodInfo`
     - `nodes.at`, `.changed`, `.cluster_size`, `.kept_by_facts`, `.kept_by_room`, `.remembered`, `.remembered_at`
 - Of `LabelColumn`: `column.integers`, and `column.values`, where `values.values` are the texts by number (None where a
   number is unused) and `values.number_of(text)` is the number of a text (-1 if no node has it).
@@ -37,6 +39,7 @@ constructors may change. Of these classes only what is listed here is stable:
 - Of `CycleState`: `state[key]`, `key in state`, `state.read`, `.require_time`, `.pod`, `.deadline`, and
   `.request_shape`, which is for `pod_requests`. A test may make one: `CycleState(pod)`.
 - Of `PodFacts`: `facts.namespace`, `.name`, `.uid`, `.node_name` and `.nominated_node_name`.
+- Of `PodInfo`: `info.namespace`, `.name`, `.uid`, `.labels`, `.priority`, `.requests`, `.terminating` and `.slot`.
 - Of `Placement`: `placement.pod`, `.uid`, `.node_name` and `.assumed`, true once the pod is being bound, from right
   before Permit on, and false while the service only expects kube-scheduler to bind it.
 
@@ -54,6 +57,7 @@ from extender_service.cluster.state.node_info import NodeInfo, node_named
 from extender_service.cluster.state.placements import Placement
 from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.cluster.view.node_view import NodeView
+from extender_service.cluster.view.pod_info import PodInfo
 from extender_service.config.model import Many, Model
 from extender_service.framework.cluster_event import (
     ASSIGNED_POD,
@@ -218,6 +222,7 @@ __all__ = [
     "PodCondition",
     "PodDisruptionBudget",
     "PodFacts",
+    "PodInfo",
     "PodQuery",
     "PodSchedulingGate",
     "PodSelector",

@@ -28,6 +28,7 @@ OBJECTS: dict[str, object] = {
     "verdicts": Verdicts(NODES, NODES.exists),
     "state": CycleState(POD),
     "facts": CLUSTER.pod("default/web"),
+    "info": NODES.pods_at(NODES.position_of("a"))[0],
     "placement": PLACEMENT,
 }
 

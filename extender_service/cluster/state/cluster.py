@@ -184,6 +184,16 @@ class Cluster:
         """Return how many pods of the query count on a node, as a fact or as a placement."""
         return int(self.pod_counts.by_row(query, self.nodes.size).sum())
 
+    def count_pods_on(self, nodes: NodeView, query: PodQuery) -> NDArray[np.int64]:
+        """Return how many pods of the query count on each of these nodes, in its own world."""
+        pods = self.pods
+
+        def are_counted(slots: NDArray[np.intp]) -> NDArray[np.int64]:
+            counted = pods.label_sets.matching(query.selectors)[pods.label_set[slots]]
+            return (counted & (~pods.terminating[slots] | query.with_terminating)).astype(np.int64)
+
+        return nodes.by_row(self.pod_counts.by_row(query, nodes.table.size)) + nodes.added(query, are_counted)
+
     def slot_on(self, uid: str, node_name: str) -> int | None:
         """Return the slot of a pod if it counts on this node, as a fact or as a placement."""
         row = self.nodes.row_of.get(node_name, NO_ROW)

@@ -7,6 +7,7 @@ import numpy as np
 from extender_service.cluster.amounts.dimensions import POD_COUNT
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
+from extender_service.cluster.view.pod_info import PodInfo
 from extender_service.kube.types.core import Node, Taint
 
 
@@ -47,6 +48,11 @@ class NodeInfo:
     def pod_count(self) -> int:
         """How many pods count on the node."""
         return int(self._nodes.requested(POD_COUNT)[self._position])
+
+    @property
+    def pods(self) -> list[PodInfo]:
+        """The pods that count on the node, in no particular order."""
+        return self._nodes.pods_at(self._position)
 
     def allocatable(self, resource: str) -> int:
         """What the node offers to pods of a resource; 0 if it does not have it."""

@@ -55,6 +55,36 @@ class Requested(Carried):
                 np.add.at(of_dimension, changes.positions, changes.signs * amounts)
 
 
+class SlotsOn(Carried):
+    """The slots of the pods that count on each node, as a tuple. One that is added several times, in place of pods
+    alike, is there as often."""
+
+    def __init__(self, pods: PodTable) -> None:
+        self._pods = pods
+
+    def begin(self, rows: NDArray[np.intp]) -> NDArray[np.object_]:
+        """Return the slots of the pods that count on these rows."""
+        slots = np.isin(self._pods.row, rows).nonzero()[0]
+        slots = slots[np.argsort(self._pods.row[slots], kind="stable")]
+        by_row = self._pods.row[slots]
+        begins, ends = by_row.searchsorted(rows), by_row.searchsorted(rows, "right")
+        column = np.empty(len(rows), np.object_)
+        for position, (begin, end) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
+            column[position] = tuple(slots[begin:end].tolist())
+        return column
+
+    def follow(self, column: NDArray[np.object_], changes: RowChanges) -> None:
+        """Add the pods that were added, and leave out those that were removed."""
+        moves = zip(changes.positions.tolist(), changes.slots.tolist(), changes.signs.tolist(), strict=True)
+        for position, slot, sign in moves:
+            slots = column[position]
+            if sign > 0:
+                column[position] = (*slots, slot)
+            elif slot in slots:
+                at = slots.index(slot)
+                column[position] = slots[:at] + slots[at + 1 :]
+
+
 class PortsInUse(Carried):
     """The number of each node's host ports in use, in `sets`: the table's sets and those that result from changes.
 

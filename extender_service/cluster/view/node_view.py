@@ -19,7 +19,8 @@ from extender_service.cluster.selection.label_sets import PodSelector
 from extender_service.cluster.structures.following_columns import RowColumns
 from extender_service.cluster.structures.memo import BriefMemo, NoMemo, RowMemo, read_only, require_lasting
 from extender_service.cluster.view.hypothetical import OwnWorlds, RowChanges
-from extender_service.cluster.view.hypothetical_columns import Added, Measure, PortsInUse, Requested
+from extender_service.cluster.view.hypothetical_columns import Added, Measure, PortsInUse, Requested, SlotsOn
+from extender_service.cluster.view.pod_info import PodInfo
 from extender_service.kube.types.core import Node, Taint
 
 V = TypeVar("V", bound=np.generic)
@@ -42,6 +43,8 @@ class NodeView:
     _requested: dict[tuple[int, ...], NDArray[np.int64]] | None = None
     # By resource.
     _unoffered: dict[str, NDArray[np.int64]] | None = None
+    # The slots of the pods on each node, and the count of changes that they are as of.
+    _slots: tuple[int, NDArray[np.object_]] | None = None
 
     def __init__(
         self, memory: NodeMemory, pods: PodTable, memo: RowMemo | BriefMemo | NoMemo, worlds: OwnWorlds | None = None
@@ -241,6 +244,20 @@ class NodeView:
         """Return whether there is a pod in a slot."""
         facts = self._pods.facts
         return 0 <= slot < len(facts) and facts[slot] is not None
+
+    def pods_at(self, position: int) -> list[PodInfo]:
+        """Return the pods that count on the node at a position, in its own world; in no particular order.
+
+        A pod that stands for several pods alike is there as often.
+        """
+        pods = self._pods
+        if self._worlds is not None:
+            slots = self._worlds.column("slots", lambda: SlotsOn(pods)).values
+        else:
+            if self._slots is None or self._slots[0] != pods.changes.count:
+                self._slots = pods.changes.count, SlotsOn(pods).begin(self.rows)
+            slots = self._slots[1]
+        return [PodInfo(pods, slot) for slot in slots[position]]
 
     def by_row(self, column: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return, for each node, what a column kept elsewhere has for its row; 0 beyond the column's end."""

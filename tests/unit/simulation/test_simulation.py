@@ -7,15 +7,20 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from extender_service.cluster.pods.pod_counts import PodQuery
+from extender_service.cluster.selection.label_sets import PodSelector
+from extender_service.cluster.state.node_info import NodeInfo
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.problems import ConfigError
 from extender_service.config.rules import rules_of
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
 from extender_service.framework.handle import Handle
-from extender_service.framework.interface import Filter, Permit, PreBind, PreEnqueue, PreFilter, Reserve
+from extender_service.framework.interface import Filter, Permit, Plugin, PreBind, PreEnqueue, PreFilter, Reserve
+from extender_service.framework.per_node import FilterNode
 from extender_service.framework.status import Code, Rejections, Status, unresolvable, unschedulable
 from extender_service.kube.parsing.manifests import ManifestError
+from extender_service.kube.parsing.selectors import label_set_selector
 from extender_service.kube.types.core import Node, Pod, PodResourceClaim, Taint, Toleration
 from extender_service.kube.types.workloads import Namespace
 from extender_service.kube.writing.event_recorder import Occurrence
@@ -121,6 +126,46 @@ async def test_preemption_deletes_a_running_pod_and_the_other_takes_its_place(tm
         nodes=(node("a", cpu="1"),),
     )
     assert found == {"high": PodOutcome("default", "high", "a", victims=("default/low",))}
+
+
+class OnePerApp(FilterNode):
+    """Lets one pod of each app go to a node."""
+
+    name = "OnePerApp"
+
+    def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        app = pod.metadata.labels["app"]
+        return unschedulable(TAKEN) if any(other.labels.get("app") == app for other in node.pods) else None
+
+
+class OnePerAppAtOnce(Filter):
+    """Does the same for all nodes together."""
+
+    name = "OnePerAppAtOnce"
+
+    def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
+        same_app = PodQuery((PodSelector(None, label_set_selector(pod.metadata.labels)),))
+        return Rejections.where(self.handle.cluster.count_pods_on(nodes, same_app) > 0, unschedulable(TAKEN))
+
+
+TAKEN = "node(s) had a pod of the app"
+
+
+@pytest.mark.parametrize("plugin", [OnePerApp, OnePerAppAtOnce])
+@in_event_loop
+async def test_a_plugin_that_looks_at_the_pods_of_nodes_sees_what_preemption_changes(plugin: type[Plugin]) -> None:
+    def of_app(name: str, priority: int, node_name: str = "") -> Pod:
+        return make_pod(name, {"cpu": "100m"}, labels={"app": "web"}, priority=priority, node_name=node_name)
+
+    others = make_pod("others", {"cpu": "100m"}, labels={"app": "db"}, node_name="a")
+    simulation = Simulation([node("a"), others, of_app("low", 0, "a"), of_app("equal", 0)], plugins=[plugin])
+    async with simulation:
+        await simulation.settle()
+        simulation.create(of_app("high", 100))
+        await simulation.settle()
+    refused, placed = simulation.outcomes()
+    assert TAKEN in refused.message
+    assert placed == PodOutcome("default", "high", "a", victims=("default/low",))
 
 
 @in_event_loop

@@ -9,6 +9,7 @@ from extender_service.cluster.pods.pod_counts import PodQuery
 from extender_service.cluster.selection.label_sets import PodSelector
 from extender_service.cluster.state.changes import Change
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.parsing.selectors import EVERYTHING
 from extender_service.kube.types.core import Node, Pod
@@ -204,6 +205,27 @@ def test_pods_of_a_query_are_counted_where_they_run_and_where_they_are_expected(
 
     assert cluster.count_pods(in_default) == 4
     assert cluster.count_pods(in_other) == 0
+
+
+def test_pods_of_a_query_are_counted_on_each_node_in_its_own_world(cluster: Recorded) -> None:
+    for name in ("a", "b"):
+        cluster.apply_node(make_node(name))
+    going = make_pod("going", "b")
+    going = structs.replace(going, metadata=structs.replace(going.metadata, deletion_timestamp="2026-01-01T00:00:00Z"))
+    for pod in (make_pod("one", "a"), make_pod("pending"), make_pod("foreign", "a", namespace="other"), going):
+        cluster.apply_pod(pod)
+    cluster.expect(make_pod("next"), "a")
+    one, pending, foreign, leaving = (cluster._slot_by_key[key] for key in cluster.pod_keys())
+
+    every = PodQuery((PodSelector(frozenset({"default"}), EVERYTHING),))
+    staying = PodQuery(every.selectors, with_terminating=False)
+    nodes = cluster.view(cluster.nodes.rows_named(["b", "a"]))
+    assert cluster.count_pods_on(nodes, every).tolist() == [1, 2]
+    assert cluster.count_pods_on(nodes, staying).tolist() == [0, 2]
+
+    moved = RowChanges([0, 1, 1, 1], [leaving, one, pending, foreign], [-1, -1, 1, -1])
+    for query in (every, staying):
+        assert cluster.count_pods_on(nodes.changed(moved), query).tolist() == [0, 2]
 
 
 @pytest.mark.parametrize(

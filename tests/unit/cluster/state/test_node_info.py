@@ -19,6 +19,23 @@ def test_a_node_is_found_by_name_with_what_counts_on_it() -> None:
     assert (node.allocatable("cpu"), node.requested("cpu"), node.free("cpu")) == (4000, 1500, 2500)
 
 
+def test_the_pods_of_a_node_are_those_of_its_own_world() -> None:
+    cluster = Cluster()
+    for name in ("a", "b"):
+        cluster.apply_node(make_node(name))
+    cluster.apply_pod(make_pod("web", "b"))
+    cluster.apply_pod(make_pod("waiting"))
+    node = node_named(cluster, "b")
+    assert node is not None
+    assert [pod.name for pod in node.pods] == ["web"]
+
+    web, waiting = cluster.slot_of(("default", "web")), cluster.slot_of(("default", "waiting"))
+    assert web is not None
+    assert waiting is not None
+    changed = cluster.view(None).changed(RowChanges([1, 1], [web, waiting], [-1, 1]))
+    assert [pod.name for pod in NodeInfo(changed, 1, node.object).pods] == ["waiting"]
+
+
 def test_there_is_no_node_where_there_are_only_pods() -> None:
     cluster = Cluster()
     cluster.apply_pod(make_pod("web", "gone"))

@@ -39,12 +39,14 @@ def asked(nodes: NodeView, what: str) -> list[object]:
         found = [sets[number] for number in numbers.tolist()]
     elif what == "selected":
         found = nodes.pods_added((WEB,)).tolist()
+    elif what == "slots":
+        found = [[pod.slot for pod in nodes.pods_at(position)] for position in range(len(nodes))]
     else:
         found = nodes.pods_among(SLOTS[::2]).tolist()
     return found
 
 
-COLUMNS = ("requested", "ports", "selected", "among")
+COLUMNS = ("requested", "ports", "selected", "slots", "among")
 changes = st.lists(st.tuples(st.integers(0, 3), st.sampled_from(SLOTS.tolist()), st.sampled_from([-1, 1])), max_size=6)
 steps = st.lists(
     st.one_of(changes, st.permutations(range(4)).flatmap(lambda order: st.sampled_from([order, order[:2]]).map(tuple))),

@@ -189,6 +189,40 @@ def test_pods_are_counted_where_they_are_in_each_nodes_world(cluster: Cluster) -
     assert changed.pods_among(np.array([train])).tolist() == [0, 1, 0]
 
 
+def pods_of(view: NodeView) -> list[list[str]]:
+    return [sorted(pod.name for pod in view.pods_at(position)) for position in range(len(view))]
+
+
+def test_pods_are_shown_where_they_are_in_each_nodes_world(cluster: Cluster) -> None:
+    cluster.apply_pod(make_pod("pending"))
+    cluster.placements.place(make_pod("placed"), "uid-of-placed", "a")
+    web, train, pending = (slot_of(cluster, name) for name in ("web", "train", "pending"))
+    whole, some = cluster.view(None), cluster.view(cluster.nodes.rows_named(["c", "b", "a"]))
+    assert pods_of(whole) == [["placed", "web"], ["train"], [], [], ["early"]]
+    assert pods_of(some) == [[], ["train"], ["placed", "web"]]
+
+    changed = some.changed(RowChanges([0, 0, 2], [web, pending, web], [1, 1, -1]))
+    assert pods_of(changed) == [["pending", "web"], ["train"], ["placed"]]
+    assert pods_of(changed.at(np.array([2, 1]))) == [["placed"], ["train"]]
+    back = changed.changed(RowChanges([2, 1], [web, train], [1, -1]))
+    assert pods_of(back) == [["pending", "web"], [], ["placed", "web"]]
+    assert pods_of(some) == [[], ["train"], ["placed", "web"]]
+
+
+def test_a_pod_that_stands_for_pods_alike_is_shown_for_each_of_them(cluster: Cluster) -> None:
+    web = slot_of(cluster, "web")
+    same_node = cluster.view(None).changed(RowChanges([], [], [])).at(np.array([0, 0, 0]))
+    states = same_node.changed(RowChanges([1, 2, 2], [web] * 3, [1] * 3))
+    assert pods_of(states) == [["web"], ["web", "web"], ["web", "web", "web"]]
+
+
+def test_a_view_shows_pods_that_come_after_it_was_first_asked(cluster: Cluster) -> None:
+    view = cluster.view(None)
+    assert pods_of(view)[0] == ["web"]
+    cluster.apply_pod(make_pod("next", "a"))
+    assert pods_of(view)[0] == ["next", "web"]
+
+
 def test_a_slot_has_a_pod_until_that_is_removed(cluster: Cluster) -> None:
     view = cluster.view(None)
     web, train = slot_of(cluster, "web"), slot_of(cluster, "train")
