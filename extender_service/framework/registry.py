@@ -17,6 +17,7 @@ from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Plugin
 from extender_service.framework.profile import Profile
 from extender_service.framework.queueing_hints import RetryOnError, check_retry_on
+from extender_service.framework.reads import ReadsError, check_reads
 from extender_service.kube.types.core import Object
 
 log = logging.getLogger(__name__)
@@ -117,11 +118,18 @@ def _made(plugin: type[Plugin], profile: KubeSchedulerProfile, handle: Handle) -
 
 def _problems(plugin: type[Plugin], profile: KubeSchedulerProfile) -> Iterator[Problem]:
     """Yield what is wrong with a plugin's arguments and with its class."""
-    for check in (_args, _check_class):
+    for check in (_args, _check_reads, _check_class):
         try:
             check(plugin, profile)
         except ConfigError as error:
             yield from error.problems
+
+
+def _check_reads(plugin: type[Plugin], profile: KubeSchedulerProfile) -> None:
+    try:
+        check_reads(plugin)
+    except ReadsError as error:
+        raise ConfigError([Problem(_named(plugin, profile), str(error))]) from error
 
 
 def _check_class(plugin: type[Plugin], profile: KubeSchedulerProfile) -> None:

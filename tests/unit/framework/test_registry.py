@@ -25,6 +25,7 @@ from extender_service.framework.profile import Profile
 from extender_service.framework.registry import Registry
 from extender_service.framework.status import Rejections
 from extender_service.kube.types.core import Pod
+from extender_service.kube.types.workloads import Service
 from extender_service.plugins.default_binder import DefaultBinder
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from extender_service.plugins.queue_sort import PrioritySort
@@ -258,6 +259,24 @@ def test_whatever_a_constructor_raises_is_an_error_of_the_plugin(caplog: pytest.
         profiles(Registry([Careless, *NEEDED]), only(filter="{name: Careless}"))
     (record,) = caplog.records
     assert record.exc_info is not None
+
+
+def test_reads_of_what_the_cluster_does_not_keep_are_an_error_of_the_plugin() -> None:
+    class ByName(Both):
+        name: ClassVar[str] = "ByName"
+        reads: ClassVar[Any] = frozenset({"Service"})
+
+    class One(Both):
+        name: ClassVar[str] = "One"
+        reads: ClassVar[Any] = Service
+
+    with pytest.raises(ConfigError) as caught:
+        Registry([ByName, One, *NEEDED]).check(config(only(filter="{name: ByName}, {name: One}")))
+    by_name, one = map(str, caught.value.problems)
+    assert by_name.startswith("profile default-scheduler: plugin ByName: reads must be a frozenset of Service, ")
+    assert by_name.endswith("; it has 'Service'")
+    assert one.startswith("profile default-scheduler: plugin One: reads must be ")
+    assert one.endswith("; it is Service")
 
 
 def test_a_retry_on_that_means_nothing_is_an_error_of_the_plugin() -> None:

@@ -3,7 +3,7 @@ import subprocess
 import sys
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import PreBind, Reserve
+from extender_service.framework.reads import ReadsError
 from extender_service.framework.status import Rejections, Status, unschedulable
 from extender_service.kube.parsing.manifests import ManifestError
 from extender_service.kube.types.core import Pod, Taint
@@ -59,6 +60,15 @@ def test_a_plugin_that_fails_is_named() -> None:
     trial = Trial(NODES)
     with pytest.raises(CycleError, match='running "NodeUnschedulable" filter plugin: KeyError'):
         trial.refusals(Broken(None, trial.handle), Pod())
+
+
+def test_reads_of_what_the_cluster_does_not_keep_are_refused() -> None:
+    class Curious(NodeUnschedulable):
+        reads: ClassVar[Any] = frozenset({Taint})
+
+    trial = Trial(NODES)
+    with pytest.raises(ReadsError, match="it has Taint$"):
+        trial.refusals(Curious(None, trial.handle), Pod())
 
 
 def test_a_filter_that_takes_every_row_for_a_node_fails() -> None:
