@@ -3,14 +3,17 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Protocol
 
+from extender_service.cluster.owners.owners import Workloads
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.types import KubeSchedulerConfiguration
 from extender_service.framework.handle import Handle, Pods
 from extender_service.framework.profile import Profile
 from extender_service.framework.profiles import Profiles
 from extender_service.framework.queueing_hints import HintTiming, QueueingHints, queueing_hints
+from extender_service.kube.types.workloads import Namespace
 from extender_service.queue.pod_backoff import PodBackoff
 from extender_service.queue.queue_metrics import QueueMetrics
 from extender_service.queue.scheduling_queue import MAX_IN_UNSCHEDULABLE_SECONDS, SchedulingQueue
@@ -116,7 +119,7 @@ def assemble(
         clock=clock,
         metrics=metrics,
         is_pending=pending.__contains__,
-        namespace_labels=cluster.workloads.namespace_labels,
+        namespace_labels=partial(_known_labels, cluster.workloads),
         backoff=PodBackoff(config.pod_initial_backoff_seconds, config.pod_max_backoff_seconds),
         max_in_unschedulable_seconds=max_in_unschedulable_seconds,
     )
@@ -161,6 +164,12 @@ def assemble(
         timing=metrics.event_timing,
     )
     return SchedulerParts(hints, queue, engine, scheduler, handlers)
+
+
+def _known_labels(workloads: Workloads, namespace: str) -> Mapping[str, str]:
+    """Return the labels of a namespace; none for an unknown one, as all are if no plugin reads namespaces."""
+    found = workloads.find(Namespace, ("", namespace))
+    return {} if found is None else found.metadata.labels
 
 
 def _sampling(config: KubeSchedulerConfiguration, cluster: Cluster, extenders: Extenders) -> NodeSampling | None:

@@ -88,6 +88,7 @@ class Simulation:
         self._handle = Handle(self.cluster, self._api, clock=self.time, random=random or Random(0))  # noqa: S311
         registry = Registry([*IN_TREE, *plugins], rules=rules)
         registry.check(config)
+        self.cluster.show_only(registry.reads(config))
         # Attempts have no time limit: where pods go must not depend on how fast the machine is.
         parts = assemble(
             config,

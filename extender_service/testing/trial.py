@@ -39,9 +39,10 @@ _DELETED_NODE = "deleted-node"
 class Trial:
     """A cluster of the objects given and of those in cluster files, for plugins made with `handle`.
 
-    `pods` are those of the files by namespace/name. Plugins find `clock` and `random` on the handle. The first row of
-    the node table is that of a node which was deleted. Raises ManifestError for a file that cannot be read, and
-    TypeError where an argument is not a list of what its name says.
+    `pods` are those of the files by namespace/name. Plugins find `clock` and `random` on the handle, and besides nodes
+    and pods, objects of the kinds in their `reads` alone. The first row of the node table is that of a node which was
+    deleted. Raises ManifestError for a file that cannot be read, and TypeError where an argument is not a list of what
+    its name says.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class Trial:
 
         Runs PreFilter, Filter, PreScore and Score. Raises CycleError where the plugin fails.
         """
-        engine = self._engine(_points(plugin))
+        engine = self._engine(self._points(plugin))
         decision = engine.decide(Question(pod, engine.nodes.all()))
         names = decision.verdicts.view.names_at(decision.feasible)
         scores = engine.score(Question(pod, engine.nodes.named(names)), decision.state).weighted
@@ -103,7 +104,7 @@ class Trial:
         Runs Reserve, Permit, PreBind and PostBind. Raises CycleError, with all that was reserved given back, where the
         plugin refuses or fails.
         """
-        engine = self._engine({"bind": [(_Binder(None, self.handle), 1)], **_points(plugin)})
+        engine = self._engine({"bind": [(_Binder(None, self.handle), 1)], **self._points(plugin)})
         placement = engine.place(pod, node_name)
         try:
             await engine.bind(placement)
@@ -111,8 +112,14 @@ class Trial:
             raise CycleError(str(error)) from error
 
     def _decide(self, plugin: Plugin, pod: Pod) -> Decision:
-        engine = self._engine(_points(plugin))
+        engine = self._engine(self._points(plugin))
         return engine.decide(Question(pod, engine.nodes.all()))
+
+    def _points(self, plugin: Plugin) -> _Points:
+        check_reads(plugin)
+        check_retry_on(plugin)
+        self.cluster.show_only(plugin.reads_in(self.cluster.rules))
+        return {point: [(plugin, 1)] for point in extension_points(type(plugin))}
 
     def _engine(self, points: _Points) -> Engine:
         handle = self.handle
@@ -146,9 +153,3 @@ class _Binder(Bind):
     async def bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
         del state
         self.handle.cluster.apply_pod(structs.replace(pod, spec=structs.replace(pod.spec, node_name=node_name)))
-
-
-def _points(plugin: Plugin) -> dict[str, list[tuple[Plugin, int]]]:
-    check_reads(plugin)
-    check_retry_on(plugin)
-    return {point: [(plugin, 1)] for point in extension_points(type(plugin))}

@@ -1,6 +1,6 @@
 """Services, controllers, namespaces and disruption budgets: the objects that show which pods belong together."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from typing import Any, TypeVar, TypeVarTuple
 
 from msgspec import structs
@@ -8,6 +8,7 @@ from msgspec import structs
 from extender_service.cluster.owners.disruption_budgets import DisruptionBudget, disruption_budget
 from extender_service.cluster.selection.selector_index import SelectorIndex
 from extender_service.cluster.structures.memo import Memo
+from extender_service.cluster.structures.shown_kinds import ShownKinds
 from extender_service.kube.parsing.selectors import Selector, label_set_selector
 from extender_service.kube.types.keys import Key, key_of
 from extender_service.kube.types.policy import PodDisruptionBudget
@@ -18,6 +19,7 @@ R = TypeVar("R")
 T = TypeVar("T", Service, ReplicaSet, StatefulSet, ReplicationController, Namespace, PodDisruptionBudget)
 
 Workload = Service | ReplicaSet | StatefulSet | ReplicationController | Namespace | PodDisruptionBudget
+W = TypeVar("W", bound=Workload)
 WORKLOADS: tuple[type[Workload], ...] = (
     Service,
     ReplicaSet,
@@ -36,12 +38,14 @@ _MOST_BYTES = 2 << 20
 class Workloads:
     """Objects by type, namespace and name; the namespace of a Namespace is empty.
 
-    `change_count` grows with every change of more than a resource version.
+    `change_count` grows with every change of more than a resource version. `show_only` hides kinds that nothing keeps
+    current.
     """
 
     def __init__(self) -> None:
         self.change_count = 0
         self._objects: dict[type[Workload], dict[Key, Any]] = {kind: {} for kind in WORKLOADS}
+        self._shown: ShownKinds[dict[Key, Any]] = ShownKinds(self._objects.items())
         self._services: SelectorIndex[Key] = SelectorIndex()
         self._service_selectors: dict[Key, Selector] = {}
         self._namespace_changes = 0
@@ -53,9 +57,18 @@ class Workloads:
         for objects in self._objects.values():
             yield from objects.values()
 
+    def show_only(self, kinds: Container[type]) -> None:
+        """Hide all kinds but these from now on."""
+        self._shown = ShownKinds((kind, objects) for kind, objects in self._objects.items() if kind in kinds)
+
     def of(self, kind: type[T]) -> Mapping[Key, T]:
-        """All objects of a type."""
-        return self._objects[kind]
+        """All objects of a type. Raises HiddenKindError."""
+        return self._shown[kind]
+
+    def find(self, kind: type[W], key: Key) -> W | None:
+        """Return an object, None if there is none, also of a kind that is hidden."""
+        found: W | None = self._objects[kind].get(key)
+        return found
 
     def apply(self, item: Workload) -> None:
         """Add or update an object."""
@@ -109,7 +122,7 @@ class Workloads:
         }
 
     def get(self, kind: type[T], namespace: str, name: str) -> T | None:
-        """Return an object, None if there is none."""
+        """Return an object, None if there is none. Raises HiddenKindError."""
         return self.of(kind).get((namespace, name))
 
     def service_selectors(self, namespace: str, labels: Mapping[str, str]) -> Iterable[Mapping[str, str]]:
@@ -138,7 +151,7 @@ class Workloads:
         return self._budgets.values()
 
     def namespace_labels(self, namespace: str) -> Mapping[str, str]:
-        """The labels of a namespace; none for one that is not known."""
+        """The labels of a namespace; none for one that is not known. Raises HiddenKindError."""
         found = self.get(Namespace, "", namespace)
         return {} if found is None else found.metadata.labels
 

@@ -79,6 +79,7 @@ class ApiServer:
     def also_read(self, kinds: Collection[type[Object]]) -> None:
         """Keep more kinds, besides those in `reads`. To be called before `handle_with`."""
         self._reads |= set(kinds)
+        self._cluster.show_only(self._reads)
         for resource, store, field_selector in stores(self._cluster, self._reads, self._pods, self._nodes):
             if resource.plural not in self._reflectors:
                 self._reflectors[resource.plural] = self._reflector(resource.plural, resource, store, field_selector)

@@ -118,7 +118,9 @@ class MemoryApi:
     async def write_volume(self, volume: PersistentVolume) -> PersistentVolume:
         """Bind a volume to the claim that it names; there is no volume controller that would."""
         reference = volume.spec.claim_ref
-        claim = None if reference is None else self._cluster.storage.claim(reference.namespace, reference.name)
+        claim = None
+        if reference is not None:
+            claim = self._cluster.storage.find(PersistentVolumeClaim, (reference.namespace, reference.name))
         written = structs.replace(volume, status=Phase("Bound"))
         self.put(written)
         if claim is not None:
@@ -127,7 +129,7 @@ class MemoryApi:
 
     async def write_claim(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
         """Make a volume for a claim, and bind the two; there is no provisioner that would."""
-        volume = _made_for(claim, self._cluster.storage.storage_class(claim.class_name))
+        volume = _made_for(claim, self._cluster.storage.find(StorageClass, ("", claim.class_name)))
         bound = _bound(claim, volume.metadata.name)
         self.put(volume)
         self.put(bound)

@@ -91,6 +91,11 @@ class Cluster:
         """Which volumes the pods hold, for reading."""
         return self._occupancy.volumes
 
+    def show_only(self, kinds: Container[type]) -> None:
+        """Hide from plugins all but nodes, pods and objects of these kinds: nothing keeps the others current."""
+        self.workloads.show_only(kinds)
+        self.storage.show_only(kinds)
+
     @property
     def node_count(self) -> int:
         """Nodes that exist."""

@@ -62,12 +62,12 @@ class AttachedVolumes:
                 yield from self._resolve(each)
 
     def _resolve(self, key: Key) -> Iterator[tuple[AttachedVolume, int]]:
-        item = self._storage.of(VolumeAttachment).get(key)
+        item = self._storage.find(VolumeAttachment, key)
         if item is None or not item.spec.node_name:
             return
         spec, name = item.spec, item.spec.source.persistent_volume_name
         row = self._nodes.hold_row(spec.node_name)
-        volume = self._storage.volume(name)
+        volume = self._storage.find(PersistentVolume, ("", name))
         attached = None
         if volume is not None and volume.spec.csi is not None and spec.attacher:
             attached = AttachedVolume(row, spec.attacher, volume.spec.csi.volume_handle)

@@ -58,7 +58,7 @@ def attachments(storage: Storage, volumes: PodVolumes, dependencies: Dependencie
             yield Fault("PersistentVolumeClaim had no name")
             continue
         dependencies.add((PersistentVolumeClaim, use.key))
-        claim = storage.claim(namespace, name)
+        claim = storage.find(PersistentVolumeClaim, use.key)
         if claim is None:
             missing = f'looking up PVC {namespace}/{name}: persistentvolumeclaim "{name}" not found'
             yield Fault(missing, is_missing=True)
@@ -72,13 +72,13 @@ def _attachment_of(storage: Storage, claim: PersistentVolumeClaim, dependencies:
     """Return the volume of a claim, or the one that will be made for it; None for one that does not count."""
     if claim.spec.volume_name:
         dependencies.add((PersistentVolume, ("", claim.spec.volume_name)))
-        volume = storage.volume(claim.spec.volume_name)
+        volume = storage.find(PersistentVolume, ("", claim.spec.volume_name))
         if volume is not None:
             return _attachment_of_volume(volume)
     if not claim.class_name:
         return None
     dependencies.add((StorageClass, ("", claim.class_name)))
-    storage_class = storage.storage_class(claim.class_name)
+    storage_class = storage.find(StorageClass, ("", claim.class_name))
     if storage_class is None or not storage_class.provisioner:
         return None
     handle = f"{_TO_BE_MADE}{claim.metadata.namespace}/{claim.metadata.name}"

@@ -1,10 +1,11 @@
 """Volumes, claims and what else is known of storage."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, TypeVar, cast
 
 import msgspec
 
+from extender_service.cluster.structures.shown_kinds import ShownKinds
 from extender_service.cluster.volumes.free_volumes import FreeVolumes, free_volume
 from extender_service.kube.parsing.quantities import parse_quantity, whole_value
 from extender_service.kube.parsing.selectors import Selector, SelectorError, parse_label_selector
@@ -40,6 +41,7 @@ StorageObject = (
     | CSIStorageCapacity
     | VolumeAttachment
 )
+F = TypeVar("F", bound=StorageObject)
 Assumable = PersistentVolume | PersistentVolumeClaim
 STORAGE: tuple[type[StorageObject], ...] = (
     PersistentVolume,
@@ -75,12 +77,14 @@ class Storage:
 
     A volume or a claim may be assumed to be as it is about to be written, until the watch shows it changed
     (util/assumecache). That shows in `latest` and in `free_volumes`, which are those that claims can be bound to;
-    everything else is what the watch says. `change_count` grows with every change of either.
+    everything else is what the watch says. `change_count` grows with every change of either. `show_only` hides kinds
+    that nothing keeps current.
     """
 
     def __init__(self) -> None:
         self.change_count = 0
         self._objects: dict[type, dict[Key, Any]] = {kind: {} for kind in STORAGE}
+        self._shown: ShownKinds[dict[Key, Any]] = ShownKinds(self._objects)
         self._assumed: dict[type, dict[Key, Assumable]] = {PersistentVolume: {}, PersistentVolumeClaim: {}}
         self._capacities: dict[str, dict[Key, Capacity]] = {}
         self.free_volumes = FreeVolumes()
@@ -89,13 +93,17 @@ class Storage:
         for objects in self._objects.values():
             yield from objects.values()
 
-    def of(self, kind: type[T]) -> Mapping[Key, T]:
-        """All objects of a type."""
-        return self._objects[kind]
+    def show_only(self, kinds: Container[type]) -> None:
+        """Hide all kinds but these from now on."""
+        self._shown = ShownKinds((kind, objects) for kind, objects in self._objects.items() if kind in kinds)
 
-    def find(self, kind: type[StorageObject], key: Key) -> StorageObject | None:
-        """Return an object, None if there is none."""
-        found: StorageObject | None = self._objects[kind].get(key)
+    def of(self, kind: type[T]) -> Mapping[Key, T]:
+        """All objects of a type. Raises HiddenKindError, as `claim`, `volume`, `storage_class` and `driver` do."""
+        return self._shown[kind]
+
+    def find(self, kind: type[F], key: Key) -> F | None:
+        """Return an object, None if there is none, also of a kind that is hidden."""
+        found: F | None = self._objects[kind].get(key)
         return found
 
     def apply(self, item: StorageObject) -> None:

@@ -126,7 +126,10 @@ async def run_service(options: ServeOptions, machine: Machine = THIS_MACHINE) ->
             return
         setup = Setup(options.config, options.plugins, rules=rules)
         cluster = Cluster(setup.rules)
-        opened = _files(options, cluster, listeners) if is_file else _api_server(options, cluster, setup, machine)
+        if is_file:
+            opened = _files(options, cluster, setup, listeners)
+        else:
+            opened = _api_server(options, cluster, setup, machine)
         async with opened as source:
             await _serve_from(source, options, cluster, setup, listeners, shutdown, machine)
 
@@ -169,8 +172,11 @@ def _delay_seconds(options: ServeOptions, listeners: Listeners) -> float:
 
 
 @asynccontextmanager
-async def _files(options: ServeOptions, cluster: Cluster, listeners: Listeners) -> AsyncIterator[_Source]:
+async def _files(
+    options: ServeOptions, cluster: Cluster, setup: Setup, listeners: Listeners
+) -> AsyncIterator[_Source]:
     """Read the cluster files. Raises StartError."""
+    cluster.show_only(setup.reads)  # as with an API server, though the files have all kinds
     files = ClusterFile(cluster, options.cluster_files)
     try:
         files.load()

@@ -21,8 +21,8 @@ from extender_service.framework.per_node import FilterNode
 from extender_service.framework.status import Code, Rejections, Status, unresolvable, unschedulable
 from extender_service.kube.parsing.manifests import ManifestError
 from extender_service.kube.parsing.selectors import label_set_selector
-from extender_service.kube.types.core import Node, Pod, PodResourceClaim, Taint, Toleration
-from extender_service.kube.types.workloads import Namespace
+from extender_service.kube.types.core import Node, ObjectMeta, Pod, PodResourceClaim, Taint, Toleration
+from extender_service.kube.types.workloads import Namespace, Service
 from extender_service.kube.writing.event_recorder import Occurrence
 from extender_service.simulation import PodOutcome, Simulation
 from extender_service.testing import make_node, make_pod
@@ -352,6 +352,62 @@ profiles: [{{plugins: {{{off}}}}}]
 """
     [found] = await settled(Simulation([node("a"), pod("web")], config=config, rules=rules_of(minor)))
     assert (found.node, found.reason, found.message) == ("", "SchedulerError", message)
+
+
+class NeedsService(Filter):
+    name = "NeedsService"
+
+    def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
+        services = self.handle.cluster.workloads.of(Service)
+        return None if services else Rejections.where(nodes.exists, unschedulable("no Service"))
+
+
+class ReadsService(NeedsService):
+    name = "ReadsService"
+    reads = frozenset({Service})
+
+
+@pytest.mark.parametrize(
+    ("plugin", "node_name", "message"),
+    [
+        (NeedsService, "", "Service objects are not watched: name the kind in the plugin's `reads`"),
+        (ReadsService, "a", ""),
+    ],
+)
+@in_event_loop
+async def test_a_plugin_finds_only_kinds_that_it_or_another_one_reads(
+    plugin: type[Plugin], node_name: str, message: str
+) -> None:
+    config = f"""
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins:
+    multiPoint: {{disabled: [{{name: "*"}}], enabled: [{{name: {plugin.name}}}]}}
+    queueSort: {{enabled: [{{name: PrioritySort}}]}}
+    bind: {{enabled: [{{name: DefaultBinder}}]}}
+"""
+    service = Service(ObjectMeta(name="web", namespace="default"))
+    objects = [service, node("a"), pod("web")]
+    [found] = await settled(Simulation(objects, config=config, plugins=[plugin]))
+    assert found.node == node_name
+    assert message in found.message
+
+
+@in_event_loop
+async def test_the_queue_does_without_namespaces_that_no_plugin_reads() -> None:
+    config = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{plugins: {multiPoint: {disabled: [{name: InterPodAffinity}]}}}]
+"""
+    simulation = Simulation([node("a"), pod("large", cpu="9")], config=config, rules=rules_of(31))
+    async with simulation:
+        await simulation.settle()
+        simulation.create(pod("running", node_name="a"))
+        await simulation.settle()
+    [found] = simulation.outcomes()
+    assert found.reason == "Unschedulable"
 
 
 def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from extender_service.framework.interface import PreBind, Reserve
 from extender_service.framework.reads import ReadsError
 from extender_service.framework.status import Rejections, Status, unschedulable
 from extender_service.kube.parsing.manifests import ManifestError
-from extender_service.kube.types.core import Pod, Taint
+from extender_service.kube.types.core import Object, Pod, Taint
+from extender_service.kube.types.workloads import Namespace
 from extender_service.plugins.node_affinity import NodeAffinity, NodeAffinityArgs
 from extender_service.plugins.node_unschedulable import NodeUnschedulable
 from extender_service.plugins.taint_toleration import TaintToleration
@@ -69,6 +70,26 @@ def test_reads_of_what_the_cluster_does_not_keep_are_refused() -> None:
     trial = Trial(NODES)
     with pytest.raises(ReadsError, match="it has Taint$"):
         trial.refusals(Curious(None, trial.handle), Pod())
+
+
+def test_a_plugin_finds_only_kinds_that_it_reads(tmp_path: Path) -> None:
+    class ByTeam(NodeUnschedulable):
+        """Refuses every node to pods of a team."""
+
+        def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
+            labels = self.handle.cluster.workloads.namespace_labels(pod.metadata.namespace)
+            return Rejections.where(nodes.exists, unschedulable(labels["team"]))
+
+    class ByTeamThatReads(ByTeam):
+        reads: ClassVar[frozenset[type[Object]]] = frozenset({Namespace})
+
+    file = tmp_path / "cluster.yaml"
+    file.write_text("{apiVersion: v1, kind: Namespace, metadata: {name: default, labels: {team: red}}}\n")
+    trial = Trial([simple_node("a")], files=[file])
+    for _ in range(2):
+        with pytest.raises(CycleError, match="Namespace objects are not watched: name the kind in the plugin's"):
+            trial.refusals(ByTeam(None, trial.handle), simple_pod("web"))
+        assert trial.refusals(ByTeamThatReads(None, trial.handle), simple_pod("web")) == {"a": "red"}
 
 
 def test_a_filter_that_takes_every_row_for_a_node_fails() -> None:

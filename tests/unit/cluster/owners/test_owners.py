@@ -5,6 +5,7 @@ import pytest
 from msgspec import structs
 
 from extender_service.cluster.owners.owners import MOST_ANSWERS, MOST_SELECTIONS, Workload, Workloads
+from extender_service.cluster.structures.shown_kinds import HiddenKindError
 from extender_service.kube.parsing.selectors import EVERYTHING, label_set_selector
 from extender_service.kube.types.core import LabelSelector, ObjectMeta
 from extender_service.kube.types.policy import PodDisruptionBudget, PodDisruptionBudgetSpec
@@ -61,6 +62,20 @@ def test_objects_are_replaced_by_what_is_there_now() -> None:
     assert workloads.keys(ReplicaSet) == [("shop", "kept"), ("shop", "new")]
     assert workloads.get(ReplicaSet, "shop", "new") == new
     assert workloads.get(ReplicaSet, "shop", "old") is None
+
+
+def test_a_hidden_kind_is_kept_and_not_shown() -> None:
+    workloads = Workloads()
+    workloads.show_only({ReplicaSet})
+    workloads.apply(namespace("shop", team="a"))
+    for look in (lambda: workloads.of(Namespace), lambda: workloads.namespace_labels("shop")):
+        with pytest.raises(HiddenKindError, match="^Namespace objects are not watched"):
+            look()
+    assert workloads.find(Namespace, ("", "shop")) == namespace("shop", team="a")
+    assert workloads.find(Namespace, ("", "bank")) is None
+    assert (workloads.get(ReplicaSet, "shop", "web"), workloads.keys(Namespace)) == (None, [("", "shop")])
+    workloads.show_only({Namespace})
+    assert workloads.namespace_labels("shop") == {"team": "a"}
 
 
 def budget(name: str, **selects: str) -> PodDisruptionBudget:

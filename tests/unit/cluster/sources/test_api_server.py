@@ -12,6 +12,7 @@ from extender_service.cluster.sources.binding_right import BindingRight, ReviewT
 from extender_service.cluster.sources.object_api import ObjectApi
 from extender_service.cluster.sources.stores import NOT_ENDED, NodeStore
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.cluster.structures.shown_kinds import HiddenKindError
 from extender_service.config.rules import NEWEST_RULES
 from extender_service.kube.api_errors import ApiError
 from extender_service.kube.connection.client import KubeClient
@@ -154,7 +155,10 @@ def test_other_kinds_are_followed_where_somebody_reads_them() -> None:
         server, cluster = Server(), Cluster()
         server.holds_pods.set()
         async with http_server(server) as url, KubeClient(load_credentials(master=url)) as client:
-            api_server = ApiServer(cluster, client, {Namespace, ReplicaSet})
+            api_server = ApiServer(cluster, client, {Namespace})
+            with pytest.raises(HiddenKindError, match="ReplicaSet"):
+                cluster.workloads.of(ReplicaSet)
+            api_server.also_read({ReplicaSet})
             following = asyncio.create_task(api_server.follow())
             async with asyncio.timeout(10):
                 await api_server.wait_synced()
@@ -164,6 +168,7 @@ def test_other_kinds_are_followed_where_somebody_reads_them() -> None:
         assert listed.workloads.namespace_labels("shop") == {"team": "a"}
         assert listed.pod_keys() == [("default", "web")]
         assert cluster.workloads.namespace_labels("shop") == {"team": "a"}
+        assert cluster.workloads.get(ReplicaSet, "shop", "web") is None
         lists = {request.path for request in server.requests if "watch" not in request.query}
         assert lists == {"/api/v1/nodes", "/api/v1/pods", "/api/v1/namespaces", "/apis/apps/v1/replicasets"}
 

@@ -3,6 +3,7 @@ from collections.abc import Callable
 import pytest
 from msgspec import structs
 
+from extender_service.cluster.structures.shown_kinds import HiddenKindError
 from extender_service.cluster.volumes.storage_table import OutOfSyncError, Storage
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import LabelSelector, SelectorRequirement
@@ -34,6 +35,19 @@ def test_objects_are_found_by_name() -> None:
     storage.remove(PersistentVolumeClaim, ("default", "c"))
     assert storage.claim("default", "c") is None
     assert not storage.of(PersistentVolumeClaim)
+
+
+def test_a_hidden_kind_is_kept_and_not_shown() -> None:
+    storage = Storage()
+    storage.show_only({PersistentVolume})
+    claim, volume = make_claim("c"), make_volume("v")
+    for item in (claim, volume):
+        storage.apply(item)
+    for look in (lambda: storage.claim("default", "c"), lambda: storage.of(PersistentVolumeClaim)):
+        with pytest.raises(HiddenKindError, match="^PersistentVolumeClaim objects are not watched"):
+            look()
+    assert storage.find(PersistentVolumeClaim, ("default", "c")) is claim
+    assert storage.volume("v") is volume
 
 
 def test_a_capacity_belongs_to_its_class() -> None:
