@@ -66,7 +66,14 @@ class CycleState:
             raise NoTimeLeftError
 
     def __getitem__(self, key: object) -> Any:
-        return self._by_key[key]
+        """Return what was stored under a key, such as the plugin itself. Raises PluginError if there is nothing."""
+        try:
+            return self._by_key[key]
+        except KeyError:
+            raise PluginError(
+                f"the state has nothing of {getattr(key, 'name', key)}: its PreFilter or PreScore did not run, "
+                "returned SKIP, or stored nothing. Where that may be, ask first whether the key is `in state`"
+            ) from None
 
     def __setitem__(self, key: object, value: Any) -> None:
         self._by_key[key] = value

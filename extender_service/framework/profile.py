@@ -112,8 +112,13 @@ class Profile:
 
     @property
     def needs_state_to_bind(self) -> bool:
-        """Whether plugins act between the decision and Bind, and need the state that they stored in the decision."""
-        return bool(self.reserve or self.permit or self.pre_bind)
+        """Whether plugins act after the decision, and need the state that they stored in it.
+
+        A plugin that only binds, as DefaultBinder does, has stored none.
+        """
+        deciding: tuple[Plugin, ...] = (*self.pre_filter, *self.filter)
+        needs_at_bind = any(plugin in deciding for plugin in (*self.bind, *self.post_bind))
+        return needs_at_bind or bool(self.reserve or self.permit or self.pre_bind)
 
     @cached_property
     def max_total(self) -> int:

@@ -101,11 +101,12 @@ class Trial:
     async def bind(self, plugin: Plugin, pod: Pod, node_name: str) -> None:
         """Bind a pod to a node, whatever the plugin says of that node.
 
-        Runs Reserve, Permit, PreBind and PostBind. Raises CycleError, with all that was reserved given back, where the
-        plugin refuses or fails.
+        Runs PreFilter and Filter for what they store in the state, then Reserve, Permit, PreBind, its Bind if it has
+        one, and PostBind. Raises CycleError, with all that was reserved given back, where the plugin refuses or fails.
         """
         engine = self._engine({"bind": [(_Binder(None, self.handle), 1)], **self._points(plugin)})
-        placement = engine.place(pod, node_name)
+        decision = engine.decide(Question(pod, engine.nodes.named_once([node_name]), chosen_elsewhere=True))
+        placement = engine.place(pod, node_name, decision)
         try:
             await engine.bind(placement)
         except BindError as error:

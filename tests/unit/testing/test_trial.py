@@ -12,7 +12,7 @@ from extender_service.cluster.state.node_info import node_named
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
-from extender_service.framework.interface import PreBind, Reserve
+from extender_service.framework.interface import PreBind, PreFilter, Reserve
 from extender_service.framework.reads import ReadsError
 from extender_service.framework.status import Rejections, Status, unschedulable
 from extender_service.kube.parsing.manifests import ManifestError
@@ -124,6 +124,32 @@ def test_it_binds_as_the_plugin_lets_it() -> None:
     assert agreeing.calls == ["reserve", "pre_bind"]
     assert trial.cluster.slot_on(web.metadata.uid, "open") is not None
     assert not len(trial.cluster.placements)
+
+
+class Licensed(PreFilter, Reserve):
+    """Reserves what it has read from the pod in PreFilter."""
+
+    name = "Licensed"
+
+    def __init__(self) -> None:
+        super().__init__(None, Trial().handle)
+        self.reserved: list[str] = []
+
+    def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
+        state[self] = pod.metadata.name
+        return unschedulable("no node will do")
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        self.reserved.append(f"{state[self]} on {node_name}")
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        raise AssertionError("nothing is given back")
+
+
+def test_a_binding_has_the_state_of_a_decision_whatever_that_says() -> None:
+    plugin, web = Licensed(), make_pod("web")
+    asyncio.run(Trial(NODES, [web]).bind(plugin, web, "open"))
+    assert plugin.reserved == ["web on open"]
 
 
 class Doorkeeper(Reserve, PreBind):

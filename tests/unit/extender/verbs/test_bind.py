@@ -6,8 +6,8 @@ import pytest
 
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
-from extender_service.framework.interface import PostBind, Reserve
-from extender_service.framework.status import Status, unschedulable
+from extender_service.framework.interface import Bind, PostBind, PreFilter, Reserve
+from extender_service.framework.status import SKIP, Status, unschedulable
 from extender_service.kube.api_errors import KubeError, UnreachableError
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.extender_api import ExtenderBindingArgs
@@ -227,6 +227,51 @@ def test_a_reservation_ends_where_an_earlier_binding_is_carried_out_late() -> No
 
     asyncio.run(calls())
     assert balance.calls == ["reserve", "unreserve", "reserve", "post_bind"]
+
+
+class Labelled(PreFilter):
+    """Stores a label of the pod, and keeps what it finds in the state at the end."""
+
+    name = "Labelled"
+
+    def __init__(self, args: None, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self.found: list[str] = []
+
+    def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
+        state[self] = pod.metadata.name
+        return None
+
+
+class LabelledBind(Labelled, Bind):
+    async def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        self.found.append(state[self])
+        return SKIP
+
+
+class LabelledPostBind(Labelled, PostBind):
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        self.found.append(state[self])
+
+
+@pytest.mark.parametrize("kind", [LabelledBind, LabelledPostBind])
+def test_bind_and_post_bind_find_what_pre_filter_stored_also_without_an_earlier_decision(kind: type[Labelled]) -> None:
+    world = ExtenderWorld(make_node("a"), mode="replace", plugins={})  # without VolumeBinding, which reserves
+    world.pods.put(WEB)
+    plugin = kind(None, Handle(world.cluster, world.pods))
+    world.profile.pre_filter = (plugin,)
+    if isinstance(plugin, Bind):
+        world.profile.bind = (plugin, *world.profile.bind)
+    if isinstance(plugin, PostBind):
+        world.profile.post_bind = (plugin,)
+    assert bind(world, "a") == ""
+    assert plugin.found == ["web"]
+
+
+def test_a_profile_whose_plugins_only_decide_or_only_bind_runs_none_of_them_again_to_bind() -> None:
+    world = ExtenderWorld(make_node("a"), mode="replace", plugins={})
+    world.profile.pre_filter = (LabelledBind(None, Handle(world.cluster, world.pods)),)
+    assert not world.profile.needs_state_to_bind
 
 
 def test_a_write_whose_answer_was_lost_is_found_by_reading() -> None:
