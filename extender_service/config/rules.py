@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from extender_service.config.known_gates import was_last_on
-from extender_service.config.release import NEWEST_MINOR, OLDEST_MINOR, version_of
+from extender_service.config.release import NEWEST_MINOR, OLDEST_MINOR, parse_emulated_version, version_of
 from extender_service.kube.parsing.label_syntax import Wording
 
 _SINCE = "since"
@@ -330,6 +330,11 @@ def rules_of(minor: int, gates: Mapping[str, bool] | None = None) -> Rules:
 
     held = {each.name: holds(each.metadata) for each in fields(Rules) if each.metadata}
     return Rules(release=version_of(minor), **held)
+
+
+def rules_of_release(release: str) -> Rules:
+    """Return the rules of a release such as 1.34, with the defaults of its feature gates. Raises ValueError."""
+    return rules_of(parse_emulated_version(release))
 
 
 # For parts that are made without rules.

@@ -14,6 +14,7 @@ from extender_service.framework.cluster_event import (
     ASSIGNED_POD,
     EVERY_CHANGE,
     NODE,
+    POD,
     TARGET_POD,
     UNSCHEDULED_POD,
     VOLUME_ATTACHMENT,
@@ -85,7 +86,7 @@ def queueing_hints(
     if with_extenders:
         hints = {event: [RegisteredHint(EXTENDER, _queue)] for event in EVERY_CHANGE}
     for plugin in plugins:
-        check_retry_on(plugin)
+        check_retry_on(plugin, rules)
         ask = _Asking(plugin, timing) if rules.queueing_hints else _queue
         for event in plugin.retry_on:
             hints.setdefault(event, []).append(RegisteredHint(plugin.name, ask))
@@ -94,8 +95,9 @@ def queueing_hints(
     return hints
 
 
-def check_retry_on(plugin: Plugin | type[Plugin]) -> None:
-    """Raise RetryOnError unless the `retry_on` of a plugin or its class is a sequence of events that can happen."""
+def check_retry_on(plugin: Plugin | type[Plugin], rules: Rules) -> None:
+    """Raise RetryOnError unless the `retry_on` of a plugin or its class is a sequence of events that can happen in the
+    release."""
     events: object = plugin.retry_on
     if isinstance(events, ClusterEvent | str) or not isinstance(events, Sequence):
         raise RetryOnError(
@@ -114,6 +116,20 @@ def check_retry_on(plugin: Plugin | type[Plugin]) -> None:
                 f"{here}.resource must be one of {', '.join(_KNOWN)}, or plural.version.group as in "
                 f"widgets.v1.example.com; it is {event.resource!r}"
             )
+        if (first := _known_from(event.resource, rules)) is not None:
+            raise RetryOnError(
+                f"{here}.resource: no event before {first} is about {event.resource}, and {rules.release} is followed: "
+                f"use {POD}, which stands for all pods in every release"
+            )
+
+
+def _known_from(resource: str, rules: Rules) -> str | None:
+    """Return the first release whose events name a kind of pods, None if the one that is followed does."""
+    if resource == ASSIGNED_POD:
+        return None if rules.events_named_by_action else "1.32"
+    if resource in (UNSCHEDULED_POD, TARGET_POD):
+        return None if rules.own_changes_named else "1.37"
+    return None
 
 
 def _misses_nodes(events: Iterable[ClusterEvent]) -> bool:

@@ -1,7 +1,8 @@
 """Plugins by name, and the profiles that a configuration builds from them."""
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
@@ -21,6 +22,8 @@ from extender_service.framework.reads import ReadsError, check_reads
 from extender_service.kube.types.core import Object
 
 log = logging.getLogger(__name__)
+
+_Check = Callable[[type[Plugin], KubeSchedulerProfile], object]
 
 
 class Registry:
@@ -57,7 +60,7 @@ class Registry:
         for profile in config.profiles:
             enabled = _enabled(effective[profile.scheduler_name])
             for plugin in (plugin for name, plugin in self._plugins.items() if name in enabled):
-                problems += _problems(plugin, profile)
+                problems += _problems(plugin, profile, self._rules)
         if problems:
             raise ConfigError(problems)
 
@@ -112,13 +115,14 @@ def _made(plugin: type[Plugin], profile: KubeSchedulerProfile, handle: Handle) -
     except Exception as error:
         log.exception("a plugin cannot be constructed", extra={"plugin": plugin.name})
         raise ConfigError([Problem(_named(plugin, profile), in_one_line(error))]) from error
-    _check_retry_on(made, profile)
+    _check_retry_on(made, profile, handle.rules)
     return made
 
 
-def _problems(plugin: type[Plugin], profile: KubeSchedulerProfile) -> Iterator[Problem]:
+def _problems(plugin: type[Plugin], profile: KubeSchedulerProfile, rules: Rules) -> Iterator[Problem]:
     """Yield what is wrong with a plugin's arguments and with its class."""
-    for check in (_args, _check_reads, _check_class):
+    checks: tuple[_Check, ...] = (_args, _check_reads, partial(_check_class, rules=rules))
+    for check in checks:
         try:
             check(plugin, profile)
         except ConfigError as error:
@@ -132,16 +136,16 @@ def _check_reads(plugin: type[Plugin], profile: KubeSchedulerProfile) -> None:
         raise ConfigError([Problem(_named(plugin, profile), str(error))]) from error
 
 
-def _check_class(plugin: type[Plugin], profile: KubeSchedulerProfile) -> None:
+def _check_class(plugin: type[Plugin], profile: KubeSchedulerProfile, rules: Rules) -> None:
     """Check the `retry_on` of the class, unless only an object has it: where it is a property, or None until then."""
     retry_on: object = plugin.retry_on
     if retry_on is not None and not hasattr(retry_on, "__get__"):
-        _check_retry_on(plugin, profile)
+        _check_retry_on(plugin, profile, rules)
 
 
-def _check_retry_on(plugin: Plugin | type[Plugin], profile: KubeSchedulerProfile) -> None:
+def _check_retry_on(plugin: Plugin | type[Plugin], profile: KubeSchedulerProfile, rules: Rules) -> None:
     try:
-        check_retry_on(plugin)
+        check_retry_on(plugin, rules)
     except RetryOnError as error:
         raise ConfigError([Problem(_named(plugin, profile), str(error))]) from error
 

@@ -15,7 +15,7 @@ import msgspec
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.loading import default_config, parse_config
-from extender_service.config.rules import NEWEST_RULES, Rules
+from extender_service.config.rules import NEWEST_RULES, Rules, rules_of_release
 from extender_service.config.types import KubeSchedulerConfiguration
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Plugin
@@ -51,12 +51,12 @@ class Simulation:
 
     - `config`: a KubeSchedulerConfiguration, or the text of one. Without it, the default profile runs with `plugins`
     - `plugins`: classes that `config` can name, besides the in-tree ones
-    - `rules`: those of the release of Kubernetes to follow
+    - `release`: that of Kubernetes to follow, such as 1.34, or its rules with the feature gates that are set
     - `random`: chooses among equal nodes. The default has a fixed seed, so that equal input has equal outcomes
     - `explains`: outcomes say why pods were placed where they are, which takes longer
 
     Extenders of the configuration are not asked, since they may act on a real cluster: a warning in the log says so.
-    The constructor raises ManifestError and ConfigError.
+    The constructor raises ManifestError and ConfigError, and ValueError for a release that cannot be followed.
     """
 
     def __init__(
@@ -66,11 +66,12 @@ class Simulation:
         files: Iterable[Path] = (),
         config: str | KubeSchedulerConfiguration = "",
         plugins: Iterable[type[Plugin]] = (),
-        rules: Rules = NEWEST_RULES,
+        release: str | Rules = NEWEST_RULES,
         random: Random | None = None,
         explains: bool = False,
     ) -> None:
         plugins = list(plugins)
+        rules = rules_of_release(release) if isinstance(release, str) else release
         if not isinstance(config, KubeSchedulerConfiguration):
             config = (
                 parse_config(config, ARGS_TYPES, rules)

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.config.rules import NEWEST_RULES
+from extender_service.config.rules import NEWEST_RULES, rules_of_release
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
 from extender_service.framework.handle import Handle
@@ -41,8 +41,8 @@ class Trial:
 
     `pods` are those of the files by namespace/name. Plugins find `clock` and `random` on the handle, and besides nodes
     and pods, objects of the kinds in their `reads` alone. The first row of the node table is that of a node which was
-    deleted. Raises ManifestError for a file that cannot be read, and TypeError where an argument is not a list of what
-    its name says.
+    deleted. `release` is that of Kubernetes to follow. Raises ManifestError for a file that cannot be read, TypeError
+    where an argument is not a list of what its name says, and ValueError for a release that cannot be followed.
     """
 
     def __init__(
@@ -53,9 +53,10 @@ class Trial:
         files: Iterable[Path] = (),
         clock: Clock = time.monotonic,
         random: Random = RANDOM,
+        release: str = NEWEST_RULES.release,
     ) -> None:
         nodes, pods = _all_of(Node, nodes, "nodes"), _all_of(Pod, pods, "pods")
-        self.cluster = Cluster(NEWEST_RULES)
+        self.cluster = Cluster(rules_of_release(release))
         # A plugin that takes every row for a node would fail only in production, after the first node is deleted.
         self.cluster.nodes.hold_row(_DELETED_NODE)
         self._files = ClusterFile(self.cluster, _all_of(Path, files, "files"))
@@ -118,7 +119,7 @@ class Trial:
 
     def _points(self, plugin: Plugin) -> _Points:
         check_reads(plugin)
-        check_retry_on(plugin)
+        check_retry_on(plugin, self.cluster.rules)
         self.cluster.show_only(plugin.reads_in(self.cluster.rules))
         return {point: [(plugin, 1)] for point in extension_points(type(plugin))}
 

@@ -37,7 +37,7 @@ def place_files(options: PlaceOptions) -> None:
 async def _place(options: PlaceOptions, setup: Setup) -> list[PodOutcome]:
     try:
         simulation = Simulation(
-            files=options.cluster_files, config=setup.config, plugins=setup.plugins, rules=setup.rules, explains=True
+            files=options.cluster_files, config=setup.config, plugins=setup.plugins, release=setup.rules, explains=True
         )
     except ManifestError as error:
         raise StartError(str(error)) from error

@@ -9,10 +9,13 @@ import pytest
 
 from extender_service.config.rules import rules_of
 from extender_service.framework.cluster_event import (
+    ASSIGNED_POD,
     EVERY_CHANGE,
     NODE,
     PERSISTENT_VOLUME,
     POD,
+    TARGET_POD,
+    UNSCHEDULED_POD,
     WILD_CARD,
     ActionType,
     ClusterEvent,
@@ -207,7 +210,25 @@ def test_a_retry_on_that_means_nothing_is_refused(retry_on: object, complaint: s
 
 @pytest.mark.parametrize("resource", ["widgets.v1.example.com", "configmaps.v1.", "jobs.v1.batch", "x.v2beta1.y.z"])
 def test_any_kind_can_be_waited_for(resource: str) -> None:
-    check_retry_on(Asked(ClusterEvent(resource, ActionType.ALL)))
+    check_retry_on(Asked(ClusterEvent(resource, ActionType.ALL)), rules_of(31))
+
+
+@pytest.mark.parametrize(
+    ("resource", "first"),
+    [(POD, 31), (ASSIGNED_POD, 32), (UNSCHEDULED_POD, 37), (TARGET_POD, 37)],
+)
+def test_a_kind_of_pods_is_refused_in_releases_whose_events_do_not_name_it(resource: str, first: int) -> None:
+    plugin = Asked(NODE_ADDED, ClusterEvent(resource, ActionType.UPDATE))
+    for minor in range(31, 38):
+        if minor >= first:
+            check_retry_on(plugin, rules_of(minor))
+        else:
+            with pytest.raises(RetryOnError) as raised:
+                check_retry_on(plugin, rules_of(minor))
+            assert str(raised.value) == (
+                f"retry_on[1].resource: no event before 1.{first} is about {resource}, and 1.{minor} is followed: "
+                "use Pod, which stands for all pods in every release"
+            )
 
 
 def test_plugins_of_every_point_that_rejects_are_asked() -> None:

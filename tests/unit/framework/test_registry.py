@@ -15,8 +15,9 @@ from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.loading import parse_config
 from extender_service.config.model import Many, Model
 from extender_service.config.problems import ConfigError
+from extender_service.config.rules import rules_of
 from extender_service.config.types import KubeSchedulerConfiguration
-from extender_service.framework.cluster_event import ActionType, ClusterEvent
+from extender_service.framework.cluster_event import TARGET_POD, ActionType, ClusterEvent
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.discovery import PluginLoadError
 from extender_service.framework.handle import Handle
@@ -290,6 +291,22 @@ def test_a_retry_on_that_means_nothing_is_an_error_of_the_plugin() -> None:
             ConfigError, match=r"^profile default-scheduler: plugin Late: retry_on\[0\].resource must be "
         ):
             attempt(config(only(filter="{name: Late}")))
+
+
+@pytest.mark.parametrize("minor", [36, 37])
+def test_a_retry_on_that_only_later_releases_know_is_an_error_of_the_plugin(minor: int) -> None:
+    class Own(Both):
+        name = "Own"
+        retry_on = (ClusterEvent(TARGET_POD, ActionType.UPDATE),)
+
+    rules = rules_of(minor)
+    registry, of = Registry([Own, *NEEDED], rules=rules), config(only(filter="{name: Own}"))
+    for attempt in (registry.check, lambda read: registry.profiles(read, make_handle(Cluster(rules)))):
+        if minor == 37:
+            attempt(of)
+            continue
+        with pytest.raises(ConfigError, match=r"plugin Own: retry_on\[0\]\.resource: no event before 1\.37 is about"):
+            attempt(of)
 
 
 def test_a_retry_on_that_only_an_object_knows_is_read_of_the_object() -> None:

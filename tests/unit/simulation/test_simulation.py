@@ -12,7 +12,6 @@ from extender_service.cluster.selection.label_sets import PodSelector
 from extender_service.cluster.state.node_info import NodeInfo
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.problems import ConfigError
-from extender_service.config.rules import rules_of
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
 from extender_service.framework.handle import Handle
@@ -350,7 +349,7 @@ apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 profiles: [{{plugins: {{{off}}}}}]
 """
-    [found] = await settled(Simulation([node("a"), pod("web")], config=config, rules=rules_of(minor)))
+    [found] = await settled(Simulation([node("a"), pod("web")], config=config, release=f"1.{minor}"))
     assert (found.node, found.reason, found.message) == ("", "SchedulerError", message)
 
 
@@ -420,6 +419,8 @@ profiles: [{plugins: {multiPoint: {enabled: [{name: NoSuchPlugin}]}}}]
         Simulation(config=unknown)
     with pytest.raises(ManifestError, match=r"none\.yaml"):
         Simulation(files=[tmp_path / "none.yaml"])
+    with pytest.raises(ValueError, match=r"1\.30 is not within 1\.31 and "):
+        Simulation(release="1.30")
     with pytest.raises(TypeError, match="Occurrence is not one of the kinds that scheduling reads: "):
         Simulation([Occurrence(None, "Normal", "", "", "")])  # type: ignore[list-item,arg-type]
     Simulation([Namespace()])
@@ -515,7 +516,7 @@ class LowWaits(Permit):
 @pytest.mark.parametrize("minor", [31, 35, 36, 37])
 @in_event_loop
 async def test_a_pod_that_gave_its_place_up_in_permit_is_not_reported_as_deleted(minor: int) -> None:
-    simulation = Simulation([node("a", cpu="1"), pod("low")], plugins=[LowWaits], rules=rules_of(minor))
+    simulation = Simulation([node("a", cpu="1"), pod("low")], plugins=[LowWaits], release=f"1.{minor}")
     async with simulation:
         async with asyncio.timeout(10):
             while not len(simulation._handle.waiting_pods):

@@ -10,9 +10,12 @@ import pytest
 
 from extender_service.cluster.state.node_info import node_named
 from extender_service.cluster.view.node_view import NodeView
+from extender_service.config.rules import NEWEST_RULES, rules_of
+from extender_service.framework.cluster_event import TARGET_POD, ActionType, ClusterEvent
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import PreBind, PreFilter, Reserve
+from extender_service.framework.queueing_hints import RetryOnError
 from extender_service.framework.reads import ReadsError
 from extender_service.framework.status import Rejections, Status, unschedulable
 from extender_service.kube.parsing.manifests import ManifestError
@@ -207,6 +210,20 @@ def test_time_passes_as_the_clock_of_the_trial_says() -> None:
     assert len(trial.refusals(plugin, Pod())) == len(NODES)
     clock.pass_seconds(1000)
     assert trial.refusals(plugin, Pod()) == {}
+
+
+def test_a_trial_follows_the_release_that_it_is_given() -> None:
+    newest, older = Trial(NODES), Trial(NODES, release="1.34")
+    assert newest.handle.rules == NEWEST_RULES
+    assert older.handle.rules == rules_of(34)
+
+    plugin = NodeUnschedulable(None, older.handle)
+    plugin.retry_on = (ClusterEvent(TARGET_POD, ActionType.UPDATE),)
+    assert newest.refusals(plugin, Pod()) == {"cordoned": "node(s) were unschedulable"}
+    with pytest.raises(RetryOnError, match=r"no event before 1\.37 is about TargetPod, and 1\.34 is followed"):
+        older.refusals(plugin, Pod())
+    with pytest.raises(ValueError, match=r"'newest' is not a version"):
+        Trial(release="newest")
 
 
 def test_builders_make_nodes_and_pods() -> None:
