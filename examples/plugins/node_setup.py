@@ -7,7 +7,7 @@ import httpx
 from prometheus_client import Counter
 from pydantic import Field
 
-from extender_service.plugin_api import Code, CycleState, Handle, Model, Pod, PreBind, Status, unschedulable
+from extender_service.plugin_api import SKIP, Code, CycleState, Handle, Model, Pod, PreBind, Status, unschedulable
 
 SETUP = "example.com/setup"
 
@@ -38,6 +38,10 @@ class NodeSetup(PreBind):
         super().__init__(args, handle)
         # Loading the certificates takes long enough to delay other calls: do it once, not for each pod.
         self._tls = ssl.create_default_context()
+
+    def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Skip pods without the annotation: nothing waits for them, so they need no nomination before their binding."""
+        return None if SETUP in pod.metadata.annotations else SKIP
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Ask, and let other calls go on until the answer is there."""

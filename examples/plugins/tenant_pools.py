@@ -66,8 +66,16 @@ class TenantPools(PreFilter, Filter, PreScore, Score, PreBind):
         numbers, _ = nodes.label(TENANT)
         return np.where(numbers != ABSENT, MAX_NODE_SCORE, 0)
 
+    def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Skip pods on their tenant's own nodes, so that no nomination is written for them: only shared nodes are given
+        to tenants while pods run there."""
+        tenant = pod.metadata.labels.get(TENANT)
+        return SKIP if tenant and self._owner(node_name) == tenant else None
+
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Check again before the pod is bound: the node may have a new tenant since the decision."""
+        return OTHER_TENANT if self._owner(node_name) not in ("", pod.metadata.labels.get(TENANT, "")) else None
+
+    def _owner(self, node_name: str) -> str:
         node = node_named(self.handle.cluster, node_name)
-        owner = node.labels.get(TENANT, "") if node is not None else ""
-        return OTHER_TENANT if owner not in ("", pod.metadata.labels.get(TENANT, "")) else None
+        return "" if node is None else node.labels.get(TENANT, "")

@@ -7,7 +7,7 @@ from prometheus_client import REGISTRY
 
 from examples.plugins.conftest import WebServer
 from examples.plugins.node_setup import SETUP, NodeSetup, NodeSetupArgs
-from extender_service.plugin_api import Code, CycleState, Pod, Status
+from extender_service.plugin_api import SKIP, Code, CycleState, Pod, Status
 from extender_service.testing import Trial, make_pod
 
 WARM_CACHE = make_pod("train", namespace="ml", annotations={SETUP: "warm-cache"})
@@ -28,6 +28,12 @@ def test_the_service_is_told_what_to_set_up_where(web: WebServer) -> None:
 def test_a_pod_without_the_annotation_is_not_asked_about(web: WebServer) -> None:
     assert pre_bind(web.url, PLAIN) is None
     assert not web.received
+
+
+@pytest.mark.parametrize(("pod", "answer"), [(WARM_CACHE, None), (PLAIN, SKIP)])
+def test_only_a_pod_with_the_annotation_waits_before_its_binding(pod: Pod, answer: Status | None) -> None:
+    plugin = NodeSetup(NodeSetupArgs(url="http://setup.example"), Trial().handle)
+    assert plugin.pre_bind_pre_flight(CycleState(pod), pod, "gpu-1") == answer
 
 
 @pytest.mark.parametrize(

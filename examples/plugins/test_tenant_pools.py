@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from examples.plugins.tenant_pools import OTHER_TENANT, TENANT, TenantPools
-from extender_service.plugin_api import NODE, ActionType, ClusterEvent, CycleState, Node, Pod, QueueingHint
+from extender_service.plugin_api import NODE, SKIP, ActionType, ClusterEvent, CycleState, Node, Pod, QueueingHint
 from extender_service.testing import Trial, make_node, make_pod
 
 REFUSED = "node(s) belonged to another tenant"
@@ -48,15 +48,26 @@ def test_a_rejected_pod_is_tried_again_for_shared_nodes_and_its_tenants_own(
     assert said is QueueingHint[hint]
 
 
+def test_only_on_a_shared_node_is_there_something_to_check_before_a_binding(trial: Trial) -> None:
+    plugin = TenantPools(None, trial.handle)
+
+    def skips(bound: Pod, node_name: str) -> bool:
+        return plugin.pre_bind_pre_flight(CycleState(bound), bound, node_name) == SKIP
+
+    assert skips(pod("red"), "red-1")
+    assert not any(skips(pod("red"), name) for name in ("shared", "blue-1", "gone"))
+    assert not any(skips(pod(), name) for name in ("shared", "blue-1", "gone"))
+
+
 def test_a_node_that_changed_hands_after_the_decision_is_not_bound_to(trial: Trial) -> None:
     plugin = TenantPools(None, trial.handle)
     red = pod("red")
     state = CycleState(red)
     plugin.pre_filter(state, red)
 
-    before = asyncio.run(plugin.pre_bind(state, red, "red-1"))
-    trial.cluster.apply_node(node("red-1", "blue"))
-    after = asyncio.run(plugin.pre_bind(state, red, "red-1"))
+    before = asyncio.run(plugin.pre_bind(state, red, "shared"))
+    trial.cluster.apply_node(node("shared", "blue"))
+    after = asyncio.run(plugin.pre_bind(state, red, "shared"))
 
     assert before is None
     assert after == OTHER_TENANT

@@ -261,7 +261,8 @@ class PreBind(Plugin):
     def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Return None if `pre_bind` has work to do for a pod, or SKIP to be left out. An exception ends the cycle.
 
-        Called from v1.35 on, only by `schedule`, before the pod waits: it is nominated for its node first.
+        Called from v1.35 on, only by `schedule`, before the pod waits. Unless all plugins skip, the pod is nominated
+        for its node first, by a write of its own.
         """
         del state, pod, node_name
         return None
