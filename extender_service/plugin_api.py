@@ -13,8 +13,9 @@ their constructors may change. Of these classes only what is listed here is stab
 
 - Of `Handle`: `handle.cluster`, `.waiting_pods`, and `.pods` with `pods.get_pod` and `pods.bind_pod`. You can iterate
   over `waiting_pods`, and `waiting_pods.get(uid)` finds one pod. `handle.activate(pods)` has pods tried at once that
-  wait in the queue of `schedule`. `handle.clock()` returns seconds that only grow, and
-  `handle.random` is a Random of Python's module random; a test passes its own to Trial.
+  wait in the queue of `schedule`. `handle.clock()` returns seconds that only grow, `handle.sleep(seconds)`, to be
+  awaited, waits by this clock, and `handle.random` is a Random of the module random; a test passes its own to Trial.
+  `handle.simulated` is true in a Simulation and with `schedule --cluster-file`: change nothing outside then.
 - Of `Cluster`, which is `handle.cluster`:
     - `cluster.node_count` and `.node_names()`; `.view(None)` is a `NodeView` of all nodes
     - `cluster.pod_count`, `.count_pods(query)`, and `.pod(uid)`, a `PodFacts`; `.slot_on(uid, node_name)` is the pod's

@@ -91,7 +91,8 @@ class CostFeed:
 class CostAware(PreScore, Score):
     """Gives the cheapest node the most points and the most expensive none. A node of unknown cost gets half.
 
-    Skips if the cost of no node is known, as after a start or when the costs are stale.
+    Skips if the cost of no node is known, as after a start or when the costs are stale. A simulation has the costs of
+    its start.
     """
 
     name = "CostAware"
@@ -101,7 +102,9 @@ class CostAware(PreScore, Score):
     def __init__(self, args: CostAwareArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self.feed = CostFeed(args, handle.clock)
-        if args.url:
+        if args.url and handle.simulated:
+            self.feed.refresh()  # by no thread, which would go on when the simulation has ended
+        elif args.url:
             self.feed.start()
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:

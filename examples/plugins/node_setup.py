@@ -27,7 +27,7 @@ class NodeSetup(PreBind):
     `url`: to warm up a cache, to attach a licence, to wake a machine.
 
     The pod goes on after any 2xx answer. 409 rejects the pod: this node cannot be set up now. Any other answer is an
-    error. In both cases kube-scheduler tries again later.
+    error. In both cases kube-scheduler tries again later. In a simulation, nothing is asked: each node can be set up.
     """
 
     name = "NodeSetup"
@@ -41,11 +41,11 @@ class NodeSetup(PreBind):
 
     def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Skip pods without the annotation: nothing waits for them, so they need no nomination before their binding."""
-        return None if SETUP in pod.metadata.annotations else SKIP
+        return None if self._setup_for(pod) is not None else SKIP
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Ask, and let other calls go on until the answer is there."""
-        setup = pod.metadata.annotations.get(SETUP)
+        setup = self._setup_for(pod)
         if setup is None:
             return None
         # With the UID, the other side recognises a pod that it is asked about twice.
@@ -67,3 +67,7 @@ class NodeSetup(PreBind):
         if not answer.is_success:
             return Status(Code.ERROR, (f"cannot set up {node_name}: {self.args.url} answered {answer.status_code}",))
         return None
+
+    def _setup_for(self, pod: Pod) -> str | None:
+        """Return what to set up for a pod, None for nothing."""
+        return None if self.handle.simulated else pod.metadata.annotations.get(SETUP)

@@ -1,3 +1,4 @@
+import asyncio
 import threading
 import time
 from collections.abc import Iterator
@@ -7,7 +8,8 @@ import pytest
 from examples.plugins.conftest import Clock, WebServer
 from examples.plugins.cost_aware import CostAware, CostAwareArgs, CostFeed
 from extender_service.plugin_api import Pod
-from extender_service.testing import Trial, make_node
+from extender_service.simulation import Simulation
+from extender_service.testing import Trial, make_node, make_pod
 
 ZONE, COST = "topology.kubernetes.io/zone", "example.com/cost"
 ZONES = Trial(make_node(name, labels={ZONE: f"zone-{name}"}) for name in ("a", "b", "c"))
@@ -92,6 +94,30 @@ def test_a_decision_does_not_wait_for_the_source(web: WebServer) -> None:
     wait_for_costs(plugin, {"zone-a": 1, "zone-b": 2})
     assert ZONES.scores(plugin, Pod()) == {"a": 100, "b": 0, "c": 50}
     plugin.feed.stop()
+
+
+def test_a_simulation_has_the_costs_of_its_start_and_leaves_no_thread_behind(web: WebServer) -> None:
+    web.body = b'{"zone-a": 250, "zone-b": 50.5}'
+    config = f"""
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+  - plugins: {{multiPoint: {{enabled: [{{name: CostAware}}]}}}}
+    pluginConfig: [{{name: CostAware, args: {{url: "{web.url}"}}}}]
+"""
+    nodes = [make_node(name, {"pods": 10}, labels={ZONE: f"zone-{name}"}) for name in ("a", "b")]
+
+    async def scenario() -> str:
+        async with Simulation([*nodes, make_pod("web")], config=config, plugins=[CostAware]) as simulation:
+            await simulation.settle()
+            return simulation.node_of(make_pod("web"))
+
+    def feeds() -> set[threading.Thread]:
+        return {thread for thread in threading.enumerate() if thread.name == "cost-feed"}
+
+    before = feeds()  # of other tests
+    assert asyncio.run(scenario()) == "b"
+    assert feeds() <= before
 
 
 def test_costs_are_fetched_again_and_again(web: WebServer, working: CostAware) -> None:

@@ -8,7 +8,8 @@ from prometheus_client import REGISTRY
 from examples.plugins.conftest import WebServer
 from examples.plugins.node_setup import SETUP, NodeSetup, NodeSetupArgs
 from extender_service.plugin_api import SKIP, Code, CycleState, Pod, Status
-from extender_service.testing import Trial, make_pod
+from extender_service.simulation import Simulation
+from extender_service.testing import Trial, make_node, make_pod
 
 WARM_CACHE = make_pod("train", namespace="ml", annotations={SETUP: "warm-cache"})
 PLAIN = make_pod("web")
@@ -80,3 +81,22 @@ def test_other_calls_go_on_while_the_service_thinks(web: WebServer) -> None:
 
     web.open.clear()
     assert asyncio.run(scenario()) is None
+
+
+def test_a_simulation_asks_for_nothing(web: WebServer) -> None:
+    config = f"""
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+  - plugins: {{multiPoint: {{enabled: [{{name: NodeSetup}}]}}}}
+    pluginConfig: [{{name: NodeSetup, args: {{url: "{web.url}"}}}}]
+"""
+
+    async def scenario() -> str:
+        objects = [make_node("gpu-1", {"pods": 10}), WARM_CACHE]
+        async with Simulation(objects, config=config, plugins=[NodeSetup]) as simulation:
+            await simulation.settle()
+            return simulation.node_of(WARM_CACHE)
+
+    assert asyncio.run(scenario()) == "gpu-1"
+    assert not web.asked.is_set()

@@ -1,5 +1,6 @@
 """What a plugin may use besides its arguments."""
 
+import asyncio
 import time
 from collections.abc import Callable, Iterable
 from random import Random
@@ -10,7 +11,7 @@ from extender_service.framework.running_preemptions import RunningPreemptions
 from extender_service.framework.waiting_pods import WaitingPods
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeClaim
-from extender_service.seams import RANDOM, Clock
+from extender_service.seams import RANDOM, Clock, Sleep
 
 
 class Pods(Protocol):
@@ -43,8 +44,11 @@ class API(Pods, Volumes, Protocol):
 
 class Handle:
     """What a plugin may use besides its arguments: the cluster, the API for pods and volumes, the pods that wait, a
-    clock and a random source; and for the in-tree plugins, the rules of the release that is followed, and the pods that
-    preemption makes room for in the background."""
+    clock, a wait by that clock and a random source; and for the in-tree plugins, the rules of the release that is
+    followed, and the pods that preemption makes room for in the background.
+
+    `simulated` is whether a simulation asks: then a plugin must change nothing outside of it.
+    """
 
     def __init__(
         self,
@@ -52,7 +56,9 @@ class Handle:
         api: API,
         *,
         clock: Clock = time.monotonic,
+        sleep: Sleep = asyncio.sleep,
         random: Random = RANDOM,
+        simulated: bool = False,
     ) -> None:
         self.cluster = cluster
         self.pods: Pods = api
@@ -60,6 +66,8 @@ class Handle:
         self.waiting_pods = WaitingPods()
         self.preemptions = RunningPreemptions(cluster)
         self.clock = clock
+        self.sleep = sleep
+        self.simulated = simulated
         self.random = random
         self.rules = cluster.rules
         self._activate: Callable[[Iterable[Pod]], None] | None = None

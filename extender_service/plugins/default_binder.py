@@ -1,6 +1,5 @@
 """DefaultBinder: binds a pod by the API server's binding subresource."""
 
-import asyncio
 from functools import partial
 from typing import ClassVar
 
@@ -20,6 +19,6 @@ class DefaultBinder(Bind):
         """Bind the pod. Raises KubeError; the pod may be bound all the same."""
         bind = partial(self.handle.pods.bind_pod, pod.metadata.namespace, pod.metadata.name, pod_uid(pod), node_name)
         if self.handle.rules.bindings_retried:
-            await with_retries(bind, is_transient, asyncio.sleep)
+            await with_retries(bind, is_transient, self.handle.sleep)
         else:
             await bind()

@@ -3,6 +3,7 @@
 import asyncio
 import heapq
 from itertools import count
+from typing import Any
 
 
 class SimulatedTime:
@@ -38,3 +39,34 @@ class SimulatedTime:
     def pass_seconds(self, seconds: float) -> None:
         """Let some time pass that no wait depends on."""
         self.now += max(0.0, seconds)
+
+
+class PluginSleeps:
+    """The waits of plugins by simulated time. The length is how many tasks wait: nothing but time moves them."""
+
+    def __init__(self, time: SimulatedTime) -> None:
+        self._time = time
+        # In the order in which they began.
+        self._tasks: dict[asyncio.Task[Any], None] = {}
+        self._ended = ""
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait until so many seconds have passed."""
+        task = asyncio.current_task()
+        assert task is not None
+        if self._ended:
+            task.cancel(self._ended)
+        self._tasks[task] = None
+        try:
+            await self._time.sleep(seconds)
+        finally:
+            del self._tasks[task]
+
+    def end(self, why: str) -> None:
+        """Cancel the tasks that wait, and those that come to: time passes no more."""
+        self._ended = why
+        for task in self._tasks:
+            task.cancel(why)

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -19,6 +19,7 @@ from extender_service.config.rules import NEWEST_RULES, Rules, rules_of_release
 from extender_service.config.types import KubeSchedulerConfiguration
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Plugin
+from extender_service.framework.profile import Profile
 from extender_service.framework.registry import Registry
 from extender_service.framework.runtime import run_pre_enqueue
 from extender_service.framework.waiting_pods import WaitingPod
@@ -37,11 +38,11 @@ from extender_service.scheduling.decision import Decision
 from extender_service.scheduling.explanation import why_chosen
 from extender_service.scheduling.question import Question
 from extender_service.simulation.pod_outcome import DELETED, GATED, OTHER_SCHEDULER, PodOutcome
-from extender_service.simulation.simulated_time import SimulatedTime
+from extender_service.simulation.simulated_time import PluginSleeps, SimulatedTime
 
 log = logging.getLogger(__name__)
 
-# How often other tasks run before a plugin's I/O is awaited with pauses.
+# How often other tasks run before plugins count as asleep, or their I/O is awaited with pauses.
 _TURNS: Final = 100
 _PAUSE_SECONDS: Final = 0.001
 
@@ -56,6 +57,7 @@ class Simulation:
     - `explains`: outcomes say why pods were placed where they are, which takes longer
 
     Extenders of the configuration are not asked, since they may act on a real cluster: a warning in the log says so.
+    Another one names the plugins that could act on something real, since they serve PreBind, Bind or PostBind.
     The constructor raises ManifestError and ConfigError, and ValueError for a release that cannot be followed.
     """
 
@@ -86,14 +88,24 @@ class Simulation:
         self.events: list[Occurrence] = []
         self._why_chosen: dict[str, str] = {}
         self._api = ClusterFile(self.cluster, list(files))
-        self._handle = Handle(self.cluster, self._api, clock=self.time, random=random or Random(0))  # noqa: S311
+        self._sleeps = PluginSleeps(self.time)
+        self._handle = Handle(
+            self.cluster,
+            self._api,
+            clock=self.time,
+            sleep=self._sleeps.sleep,
+            random=random or Random(0),  # noqa: S311
+            simulated=True,
+        )
         registry = Registry([*IN_TREE, *plugins], rules=rules)
         registry.check(config)
         self.cluster.show_only(registry.reads(config))
+        profiles = registry.profiles(config, self._handle)
+        _warn_of_effects(profiles.values(), plugins)
         # Attempts have no time limit: where pods go must not depend on how fast the machine is.
         parts = assemble(
             config,
-            registry.profiles(config, self._handle),
+            profiles,
             self._handle,
             self._api,
             PodLister(),
@@ -118,13 +130,14 @@ class Simulation:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop the scheduler; pods that wait in Permit are rejected."""
+        """Stop the scheduler; pods that wait in Permit are rejected, and what waits for `handle.sleep` is cancelled."""
         assert self._running is not None
         self._queue.close()
         for waiting in self._handle.waiting_pods:
             waiting.reject("", "the simulation has ended")
         self._running.cancel()
         await asyncio.wait([self._running])
+        self._sleeps.end("the simulation has ended")
         await self._scheduler.close()
 
     def create(self, *objects: Object) -> None:
@@ -175,7 +188,8 @@ class Simulation:
         """Let the scheduler work until nothing changes any more. Time passes at once.
 
         Then no pod is active or being bound. Those in backoff were tried again since the last change, and those that
-        still wait in Permit were rejected by their timeout once since then, and wait again.
+        still wait in Permit were rejected by their timeout once since then, and wait again. While a plugin sleeps in a
+        binding (`handle.sleep`), time passes until that is over.
         """
         changes, changed_at = self._api.changes, self.time.now
         timed_out: set[str] = set()
@@ -184,7 +198,9 @@ class Simulation:
             if self._api.changes != changes:
                 changes, changed_at = self._api.changes, self.time.now
                 timed_out.clear()
-            if self._queue.pending_counts()[BACKOFF] and self.time.now - changed_at <= self._settled_seconds:
+            if self._at_work_count:  # which sleeps
+                self.time.advance()
+            elif self._queue.pending_counts()[BACKOFF] and self.time.now - changed_at <= self._settled_seconds:
                 self.time.advance()
             elif (waiting := self._next_timeout(timed_out)) is not None:
                 self.time.pass_seconds(waiting.times_out_at - asyncio.get_running_loop().time())
@@ -260,16 +276,24 @@ class Simulation:
         plugins = waiting.pending_plugins if waiting is not None else []
         return "Waiting", f"waits in Permit of {', '.join(plugins)}"
 
+    @property
+    def _at_work_count(self) -> int:
+        """How many bindings, preemptions and writes are under way, besides the bindings that wait in Permit."""
+        return self._scheduler.unfinished_count - len(list(self._waiting()))
+
     async def _quiet(self) -> None:
         """Return once the scheduler has nothing to do at this time. Raises what it failed with."""
         assert self._running is not None, "a simulation is to be used as a context: async with Simulation(...)"
-        for turn in count():
-            await asyncio.sleep(0 if turn < _TURNS else _PAUSE_SECONDS)
+        for turn in count(1):
+            await asyncio.sleep(0 if turn <= _TURNS else _PAUSE_SECONDS)
             if self._running.done():
                 self._running.result()
                 return
-            if self._queue.is_waited_for and self._scheduler.unfinished_count == len(list(self._waiting())):
-                return
+            if self._queue.is_waited_for:
+                at_work = self._at_work_count
+                # What could go on without time has had its turns: plugins sleep in what is left.
+                if not at_work or (turn >= _TURNS and at_work <= len(self._sleeps)):
+                    return
 
     def _waiting(self) -> Iterator[WaitingPod]:
         return (waiting for waiting in self._handle.waiting_pods if waiting.is_waiting)
@@ -277,6 +301,20 @@ class Simulation:
     def _next_timeout(self, timed_out: set[str]) -> WaitingPod | None:
         waiting = [each for each in self._waiting() if pod_uid(each.pod) not in timed_out]
         return min(waiting, key=lambda each: each.times_out_at, default=None)
+
+
+def _warn_of_effects(profiles: Iterable[Profile], plugins: Collection[type[Plugin]]) -> None:
+    """Log which of a user's plugins could act on something real before or after a binding."""
+    binding: Iterable[Plugin] = (
+        plugin for profile in profiles for plugin in (*profile.pre_bind, *profile.bind, *profile.post_bind)
+    )
+    names = dict.fromkeys(plugin.name for plugin in binding if type(plugin) in plugins)
+    if names:
+        log.warning(
+            "plugins run at preBind, bind or postBind as in a cluster: they must do nothing outside of the simulation, "
+            "which handle.simulated tells them",
+            extra={"plugins": ",".join(names)},
+        )
 
 
 def _is_pending(pod: Pod) -> bool:

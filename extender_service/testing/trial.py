@@ -1,5 +1,6 @@
 """Tries one plugin on a small cluster."""
 
+import asyncio
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -29,7 +30,7 @@ from extender_service.scheduling.decision import Decision
 from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.question import Question
 from extender_service.scheduling.under_way import BindError
-from extender_service.seams import RANDOM, Clock
+from extender_service.seams import RANDOM, Clock, Sleep
 
 T = TypeVar("T")
 _Points = Mapping[str, list[tuple[Plugin, int]]]
@@ -39,9 +40,9 @@ _DELETED_NODE = "deleted-node"
 class Trial:
     """A cluster of the objects given and of those in cluster files, for plugins made with `handle`.
 
-    `pods` are those of the files by namespace/name. Plugins find `clock` and `random` on the handle, and besides nodes
-    and pods, objects of the kinds in their `reads` alone. The first row of the node table is that of a node which was
-    deleted. `release` is that of Kubernetes to follow. Raises ManifestError for a file that cannot be read, TypeError
+    `pods` are those of the files by namespace/name. Plugins find `clock`, `sleep` and `random` on the handle, and besides
+    nodes and pods, objects of the kinds in their `reads` alone. The first row of the node table is that of a node which
+    was deleted. `release` is that of Kubernetes to follow. Raises ManifestError for a file that cannot be read, TypeError
     where an argument is not a list of what its name says, and ValueError for a release that cannot be followed.
     """
 
@@ -52,6 +53,7 @@ class Trial:
         *,
         files: Iterable[Path] = (),
         clock: Clock = time.monotonic,
+        sleep: Sleep = asyncio.sleep,
         random: Random = RANDOM,
         release: str = NEWEST_RULES.release,
     ) -> None:
@@ -61,7 +63,7 @@ class Trial:
         self.cluster.nodes.hold_row(_DELETED_NODE)
         self._files = ClusterFile(self.cluster, _all_of(Path, files, "files"))
         self._files.load()
-        self.handle = Handle(self.cluster, self._files, clock=clock, random=random)
+        self.handle = Handle(self.cluster, self._files, clock=clock, sleep=sleep, random=random)
         self.pods = {f"{pod.metadata.namespace}/{pod.metadata.name}": pod for pod in self._files.pods}
         for node in nodes:
             self.cluster.apply_node(node)

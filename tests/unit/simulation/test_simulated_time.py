@@ -1,6 +1,8 @@
 import asyncio
 
-from extender_service.simulation.simulated_time import SimulatedTime
+import pytest
+
+from extender_service.simulation.simulated_time import PluginSleeps, SimulatedTime
 from tests.support.event_loop import in_event_loop
 
 
@@ -40,3 +42,32 @@ async def test_time_passes_without_waits_and_never_goes_back() -> None:
     time.pass_seconds(2.5)
     time.pass_seconds(-1)
     assert time() == 2.5
+
+
+@in_event_loop
+async def test_it_is_known_how_many_tasks_of_plugins_wait() -> None:
+    time = SimulatedTime()
+    sleeps = PluginSleeps(time)
+    tasks = [asyncio.create_task(sleeps.sleep(seconds)) for seconds in (1, 30)]
+    await asyncio.sleep(0)
+    assert len(sleeps) == 2
+    time.advance()
+    await asyncio.sleep(0)
+    assert (len(sleeps), time()) == (1, 1.0)
+    time.advance()
+    await asyncio.gather(*tasks)
+    assert (len(sleeps), time()) == (0, 30.0)
+
+
+@pytest.mark.parametrize("seconds", [0, 30])
+@in_event_loop
+async def test_at_the_end_tasks_that_wait_are_cancelled_and_so_are_those_that_come_to(seconds: float) -> None:
+    sleeps = PluginSleeps(SimulatedTime())
+    before = asyncio.create_task(sleeps.sleep(30))
+    await asyncio.sleep(0)
+    sleeps.end("it is over")
+    after = asyncio.create_task(sleeps.sleep(seconds))
+    for task in (before, after):
+        with pytest.raises(asyncio.CancelledError, match="it is over"):
+            await task
+    assert len(sleeps) == 0

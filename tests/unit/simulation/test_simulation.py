@@ -15,9 +15,18 @@ from extender_service.config.problems import ConfigError
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
 from extender_service.framework.handle import Handle
-from extender_service.framework.interface import Filter, Permit, Plugin, PreBind, PreEnqueue, PreFilter, Reserve
+from extender_service.framework.interface import (
+    Bind,
+    Filter,
+    Permit,
+    Plugin,
+    PreBind,
+    PreEnqueue,
+    PreFilter,
+    Reserve,
+)
 from extender_service.framework.per_node import FilterNode
-from extender_service.framework.status import Code, Rejections, Status, unresolvable, unschedulable
+from extender_service.framework.status import SKIP, Code, Rejections, Status, unresolvable, unschedulable
 from extender_service.kube.parsing.manifests import ManifestError
 from extender_service.kube.parsing.selectors import label_set_selector
 from extender_service.kube.types.core import Node, ObjectMeta, Pod, PodResourceClaim, Taint, Toleration
@@ -305,6 +314,103 @@ async def test_a_pod_that_a_plugin_keeps_from_the_queue_says_why() -> None:
 async def test_the_simulation_waits_for_a_plugin_that_takes_real_time() -> None:
     [found] = await settled(Simulation([node("a"), pod("web")], plugins=[SlowVolumes]))
     assert found.node == "a"
+
+
+class Sleeper(PreBind):
+    """Waits a minute before each binding."""
+
+    name = "Sleeper"
+
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        await self.handle.sleep(60)
+        return None
+
+
+class SleepsInTasks(Sleeper):
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        await asyncio.gather(self.handle.sleep(30), self.handle.sleep(60))
+        return None
+
+
+class SleepsInBind(Bind):
+    name = "Sleeper"
+
+    async def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        await self.handle.sleep(60)
+        return SKIP
+
+
+class GivesUp(PreBind):
+    """Asks every second for a quota that never comes, and rejects the pod after half a minute."""
+
+    name = "GivesUp"
+
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        started = self.handle.clock()
+        while self.handle.clock() < started + 30:
+            await self.handle.sleep(1)
+        return unschedulable(f"no quota within {self.handle.clock() - started:.0f} s")
+
+
+NOTHING_ENABLED = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+"""
+# Before DefaultBinder.
+BINDS_FIRST = f"""{NOTHING_ENABLED}
+profiles:
+  - plugins:
+      bind: {{disabled: [{{name: DefaultBinder}}], enabled: [{{name: Sleeper}}, {{name: DefaultBinder}}]}}
+"""
+SLEEPERS = pytest.mark.parametrize(
+    ("plugin", "config"), [(Sleeper, ""), (SleepsInTasks, ""), (SleepsInBind, BINDS_FIRST)]
+)
+
+
+@SLEEPERS
+@in_event_loop
+async def test_time_passes_while_a_plugin_sleeps_in_a_binding(plugin: type[Plugin], config: str) -> None:
+    simulation = Simulation([node("a", cpu="1"), pod("one"), pod("two")], plugins=[plugin], config=config)
+    one, two = await settled(simulation)
+    assert (one.node, two.node) == ("a", "")
+    assert simulation.time.now >= 60
+
+
+@in_event_loop
+async def test_a_plugin_that_asks_again_and_again_gives_up_by_its_clock() -> None:
+    [found] = await settled(Simulation([node("a"), pod("web")], plugins=[GivesUp]))
+    assert (found.node, found.reason) == ("", "Unschedulable")
+    assert "no quota within 30 s" in found.message
+
+
+@SLEEPERS
+@pytest.mark.parametrize("is_asleep", [True, False])
+@in_event_loop
+async def test_the_end_does_not_wait_for_a_plugin_that_sleeps_or_is_about_to(
+    plugin: type[Plugin], config: str, is_asleep: bool
+) -> None:
+    simulation = Simulation([node("a"), pod("web")], plugins=[plugin], config=config)
+    async with asyncio.timeout(20), simulation:
+        while not (len(simulation._sleeps) if is_asleep else simulation._scheduler.unfinished_count):
+            await asyncio.sleep(0)
+    [found] = simulation.outcomes()
+    assert (found.node, found.reason) == ("", "SchedulerError")
+    assert simulation.time.now == 0
+
+
+@in_event_loop
+async def test_plugins_that_could_act_on_something_real_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    simulation = Simulation([node("a"), pod("web")], plugins=[NotOnA, Sleeper, GivesUp])
+    [record] = caplog.records
+    assert record.levelname == "WARNING"
+    assert "handle.simulated" in record.getMessage()
+    assert vars(record)["plugins"] == "Sleeper,GivesUp"
+    assert simulation._handle.simulated
+
+    caplog.clear()
+    Simulation(plugins=[NotOnA, Pairs, Closed])
+    Simulation(plugins=[Sleeper], config=NOTHING_ENABLED)
+    assert not caplog.records
 
 
 @in_event_loop

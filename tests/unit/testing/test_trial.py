@@ -193,8 +193,15 @@ def test_a_pod_counts_where_it_is_expected_or_assumed() -> None:
 
 def test_a_plugin_finds_the_clock_and_the_random_source_of_the_trial() -> None:
     clock, random = Clock(), Random(1)
-    handle = Trial(NODES, clock=clock, random=random).handle
+
+    async def sleep(seconds: float) -> None:
+        clock.pass_seconds(seconds)
+
+    handle = Trial(NODES, clock=clock, sleep=sleep, random=random).handle
     assert (handle.clock, handle.random) == (clock, random)
+    asyncio.run(handle.sleep(5))
+    assert handle.clock() == 1005
+    assert not handle.simulated
 
 
 def test_time_passes_as_the_clock_of_the_trial_says() -> None:
