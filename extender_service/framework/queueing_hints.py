@@ -4,8 +4,10 @@ The rules are those of buildQueueingHintMap in kube-scheduler's scheduler.go. Th
 is left out, and what it rejects waits for the flush of leftovers; here it has its say like the others.
 """
 
+import asyncio
 import logging
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -68,6 +70,12 @@ class HintTiming(NamedTuple):
 # The outcome of a hint function that failed, for metrics.
 _ERROR: Final = "Error"
 
+# How long the hints of a plugin may take in one turn of the event loop. An event may concern thousands of pods, and
+# nothing else runs until all are asked about, not even what renews the lease.
+MOST_SECONDS_A_TURN: Final = 1.0
+# Turns are told apart once so much time is spent: most hints take microseconds.
+_NOTED_SECONDS: Final = 0.01
+
 
 class RetryOnError(ValueError):
     """A plugin's `retry_on` that means nothing; the text says what would be right."""
@@ -79,8 +87,9 @@ def queueing_hints(
     """Return the plugins to ask by the event that they registered, in the order of the plugins.
 
     Without the rule queueing_hints, all functions answer QUEUE. `with_extenders`, each change is worth another attempt
-    for a pod for which an extender rejected nodes. `timing`, if given, receives the durations of functions; without
-    hints, they take no time. Raises RetryOnError.
+    for a pod for which an extender rejected nodes. `timing`, if given, receives the durations of functions, which then
+    belong to one event loop: a plugin whose functions take MOST_SECONDS_A_TURN is asked about no more pods in that
+    turn. Without hints, they take no time. Raises RetryOnError.
     """
     hints: dict[ClusterEvent, list[RegisteredHint]] = {}
     if with_extenders:
@@ -148,7 +157,8 @@ def _queue(event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingH
 
 
 class _Asking:
-    """Asks a plugin, and answers QUEUE where it fails: then the pod is tried once too often, and not never.
+    """Asks a plugin, and answers QUEUE where it fails or takes too long: then the pod is tried once too often, and
+    not never.
 
     An event may concern thousands of pods, so each kind of failure of a plugin is logged once.
     """
@@ -157,15 +167,36 @@ class _Asking:
         self._plugin = plugin
         self._timing = timing
         self._logged: set[str] = set()
+        # In this turn: how long hints took and, by event, about how many pods the plugin was not asked after that.
+        self._seconds = 0.0
+        self._unasked: Counter[str] = Counter()
+        self._ends_turn = False
 
     def __call__(self, event: ClusterEvent, pod: Pod, old: Any, new: Any) -> QueueingHint:
         if self._timing is None:
             return self._ask(event, pod, old, new) or QueueingHint.QUEUE
+        if self._seconds > MOST_SECONDS_A_TURN:
+            self._unasked[event.label] += 1
+            return QueueingHint.QUEUE
         clock, asked = self._timing
         started = clock()
         hint = self._ask(event, pod, old, new)
-        asked(self._plugin.name, event.label, _ERROR if hint is None else hint.value, clock() - started)
+        seconds = clock() - started
+        self._seconds += seconds
+        if self._seconds > _NOTED_SECONDS and not self._ends_turn:
+            self._ends_turn = True
+            asyncio.get_running_loop().call_soon(self._end_turn)
+        asked(self._plugin.name, event.label, _ERROR if hint is None else hint.value, seconds)
         return hint or QueueingHint.QUEUE
+
+    def _end_turn(self) -> None:
+        for event, count in self._unasked.items():
+            log.warning(
+                "the queueing hints of a plugin took too long, so other pods that it rejected are tried again unasked",
+                extra={"plugin": self._plugin.name, "event": event, "pods": count, "seconds": round(self._seconds, 3)},
+            )
+        self._unasked.clear()
+        self._seconds, self._ends_turn = 0.0, False
 
     def _ask(self, event: ClusterEvent, pod: Pod, old: Any, new: Any) -> QueueingHint | None:
         """Return what the plugin answers, None if it fails."""

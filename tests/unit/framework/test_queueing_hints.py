@@ -33,6 +33,7 @@ from extender_service.framework.queueing_hints import (
 )
 from extender_service.kube.types.core import Pod
 from tests.support.clock import Clock
+from tests.support.event_loop import in_event_loop
 
 POD_DELETED = ClusterEvent(POD, ActionType.DELETE)
 NODE_ADDED = ClusterEvent(NODE, ActionType.ADD)
@@ -264,7 +265,8 @@ def test_plugins_of_every_point_that_rejects_are_asked() -> None:
     assert profile.rejecting == (gate, both, reserve, permit, pre_bind)
 
 
-def test_hints_are_timed_with_their_outcome() -> None:
+@in_event_loop
+async def test_hints_are_timed_with_their_outcome() -> None:
     clock = Clock()
     timed: list[tuple[str, str, str, float]] = []
 
@@ -283,3 +285,49 @@ def test_hints_are_timed_with_their_outcome() -> None:
         ("Slow", "AssignedPodDelete", "QueueSkip", 2.0),
         ("Asked", "AssignedPodDelete", "Error", 0.0),
     ]
+
+
+class Taking(Asked):
+    """A plugin whose hints take some seconds."""
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        super().__init__(POD_DELETED)
+        self.clock = clock
+        self.seconds = seconds
+
+    def queueing_hint(self, event: ClusterEvent, pod: Pod, old: Any, new: Any) -> QueueingHint:
+        self.clock.pass_seconds(self.seconds)
+        return super().queueing_hint(event, pod, old, new)
+
+
+@in_event_loop
+async def test_pods_are_tried_again_unasked_while_hints_take_too_long(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    plugin = Taking(clock, 0.4)
+    timed: list[tuple[str, str, str, float]] = []
+    timing = HintTiming(clock, lambda *asked: timed.append(asked))
+    [hint] = queueing_hints([plugin], rules_of(32), timing=timing)[POD_DELETED]
+    event = ClusterEvent(POD, ActionType.DELETE, "AssignedPodDelete")
+
+    answers = [hint.ask(event, Pod(), Pod(), None) for _ in range(8)]
+    assert answers == [QueueingHint.SKIP] * 3 + [QueueingHint.QUEUE] * 5
+    assert len(plugin.asked) == len(timed) == 3
+    await asyncio.sleep(0)
+    [record] = caplog.records
+    fields = {name: vars(record)[name] for name in ("plugin", "event", "pods", "seconds")}
+    assert fields == {"plugin": "Asked", "event": "AssignedPodDelete", "pods": 5, "seconds": 1.2}
+
+    assert hint.ask(event, Pod(), Pod(), None) is QueueingHint.SKIP
+    await asyncio.sleep(0)
+    assert len(caplog.records) == 1
+
+
+@in_event_loop
+async def test_hints_may_take_long_over_many_turns(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    timing = HintTiming(clock, lambda *_: None)
+    [hint] = queueing_hints([Taking(clock, 0.003)], rules_of(32), timing=timing)[POD_DELETED]
+    for _ in range(1000):
+        assert hint.ask(POD_DELETED, Pod(), Pod(), None) is QueueingHint.SKIP
+        await asyncio.sleep(0)
+    assert not caplog.records
