@@ -36,6 +36,11 @@ their constructors may change. Of these classes only what is listed here is stab
     - `nodes.at`, `.changed`, `.cluster_size`, `.kept_by_facts`, `.kept_by_room`, `.remembered`, `.remembered_at`
 - Of `LabelColumn`: `column.integers`, and `column.values`, where `values.values` are the texts by number (None where a
   number is unused) and `values.number_of(text)` is the number of a text (-1 if no node has it).
+- Of `NodeInfo`: `node.name`, `.labels`, `.annotations`, `.taints`, `.pod_count`, `.allocatable(resource)`,
+  `.requested(resource)`, `.free(resource)` and `.object`.
+- Of `QueuedPod`: `queued.pod` and `.queued_at`.
+- Of `WaitingPod`: `waiting.pod`, `.node_name`, `.pending_plugins`, `.is_waiting`, `.is_rejected`, `.allow(plugin)` and
+  `.reject(plugin, message)`.
 - Of `Verdicts`: `verdicts.view`, `.passing`, `.groups` and `.rejected_with`.
 - Of `CycleState`: `state[key]`, `key in state`, `state.read`, `.require_time`, `.pod`, `.deadline`, and
   `.request_shape`, which is for `pod_requests`. A test may make one: `CycleState(pod)`.
@@ -44,11 +49,18 @@ their constructors may change. Of these classes only what is listed here is stab
 - Of `Placement`: `placement.pod`, `.uid`, `.node_name` and `.assumed`, true once the pod is being bound, from right
   before Permit on, and false while the service only expects kube-scheduler to bind it.
 
+Of `PodQuery` and `PodSelector`, the fields are stable. Of `Image`, `RequestShape` and `Selector`, which some calls
+return and others take, only the names are, and of `KubeSchedulerConfiguration` and `Rules` in
+`extender_service.simulation`. The methods `points_in` and `reads_in` of a plugin are for those in tree. The type of an
+attribute that is not exported, such as that of `handle.waiting_pods` or `column.values`, is internal: annotate what you
+pass on with the type that has it.
+
 API types have the fields that scheduling reads, in no stable order: pass them by keyword. Only `metadata`, `spec` and
 `status` of `Node` and `Pod` stay in this order.
 """
 
-from extender_service.cluster.amounts.requests import pod_requests
+from extender_service.cluster.amounts.requests import PodRequests, RequestShape, pod_requests
+from extender_service.cluster.nodes.images import Image
 from extender_service.cluster.nodes.label_columns import ABSENT, LabelColumn
 from extender_service.cluster.pods.pod_counts import PodQuery
 from extender_service.cluster.pods.pod_table import PodFacts
@@ -84,6 +96,7 @@ from extender_service.framework.interface import (
     MAX_NODE_SCORE,
     MIN_NODE_SCORE,
     Bind,
+    Candidate,
     Filter,
     FilterAgain,
     Needs,
@@ -103,12 +116,12 @@ from extender_service.framework.interface import (
     Score,
 )
 from extender_service.framework.per_node import FilterNode, ScoreNode
-from extender_service.framework.plugin_errors import NoTimeLeftError, PluginError
+from extender_service.framework.plugin_errors import CycleError, NoTimeLeftError, PluginError
 from extender_service.framework.status import SKIP, Code, Rejections, Status, unresolvable, unschedulable
 from extender_service.framework.verdicts import Verdicts
 from extender_service.framework.waiting_pods import MAX_WAIT_SECONDS, WaitingPod
 from extender_service.kube.api_errors import KubeError
-from extender_service.kube.parsing.selectors import label_set_selector
+from extender_service.kube.parsing.selectors import Selector, label_set_selector
 from extender_service.kube.types.core import (
     Affinity,
     Container,
@@ -122,6 +135,7 @@ from extender_service.kube.types.core import (
     NodeSelectorTerm,
     NodeSpec,
     NodeStatus,
+    Object,
     ObjectMeta,
     OwnerReference,
     PersistentVolumeClaimSource,
@@ -180,17 +194,20 @@ __all__ = [
     "CSIDriver",
     "CSINode",
     "CSIStorageCapacity",
+    "Candidate",
     "Cluster",
     "ClusterEvent",
     "Code",
     "Container",
     "ContainerImage",
     "ContainerPort",
+    "CycleError",
     "CycleState",
     "Filter",
     "FilterAgain",
     "FilterNode",
     "Handle",
+    "Image",
     "KubeError",
     "LabelColumn",
     "LabelSelector",
@@ -208,6 +225,7 @@ __all__ = [
     "NodeSpec",
     "NodeStatus",
     "NodeView",
+    "Object",
     "ObjectMeta",
     "OwnerReference",
     "Permit",
@@ -225,6 +243,7 @@ __all__ = [
     "PodFacts",
     "PodInfo",
     "PodQuery",
+    "PodRequests",
     "PodSchedulingGate",
     "PodSelector",
     "PodSpec",
@@ -244,11 +263,13 @@ __all__ = [
     "Rejections",
     "ReplicaSet",
     "ReplicationController",
+    "RequestShape",
     "Reserve",
     "ResourceRequirements",
     "RowChanges",
     "Score",
     "ScoreNode",
+    "Selector",
     "SelectorRequirement",
     "Service",
     "StatefulSet",

@@ -104,7 +104,11 @@ class PreEnqueue(Plugin):
 
 
 class QueuedPod(msgspec.Struct):
-    """A pod in the queue, and when it was added, in seconds of a clock that all queued pods share. Do not change it."""
+    """A pod in the queue. Do not change it.
+
+    `queued_at` is when it came there last, new or back from an attempt (Go's Timestamp), in seconds of a clock that all
+    queued pods share.
+    """
 
     pod: Pod
     queued_at: float
@@ -141,7 +145,10 @@ class PreFilter(Plugin):
 
 
 class Needs(NamedTuple):
-    """How much must be left on a node, by dimension of the node table, after what its pods request."""
+    """How much must be left on a node, by dimension of the node table, after what its pods request.
+
+    Amounts are in milli-CPU for cpu, and in whole units for all else, such as bytes of memory.
+    """
 
     dimensions: tuple[int, ...]
     amounts: tuple[int, ...]
@@ -223,7 +230,11 @@ class Score(Plugin):
 
     @abstractmethod
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
-        """Return a score per node. An exception ends the cycle with an error."""
+        """Return a whole number per node, in the order of the view: the more, the better.
+
+        They are MIN_NODE_SCORE to MAX_NODE_SCORE, unless `normalize` brings them there. An exception ends the cycle
+        with an error.
+        """
 
     def normalize(self, state: CycleState, pod: Pod, nodes: NodeView, scores: NDArray[np.int64]) -> NDArray[np.int64]:
         """Scale the scores of all nodes to MIN_NODE_SCORE..MAX_NODE_SCORE (NormalizeScore)."""

@@ -82,7 +82,7 @@ class ScoreNode(Score):
 
     @abstractmethod
     def score_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
-        """Return this node's score."""
+        """Return this node's score: MIN_NODE_SCORE to MAX_NODE_SCORE, unless `normalize` brings it there."""
 
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
         """Call `score_node` for every node."""

@@ -175,24 +175,24 @@ class NodeView:
         return self._table.dimensions.find(resource)
 
     def allocatable(self, dimension: int) -> NDArray[np.int64]:
-        """What each node offers to pods; zeros for UNOFFERED."""
+        """What each node offers to pods, in milli-CPU or in whole units such as bytes; zeros for UNOFFERED."""
         amounts: NDArray[np.int64] = self.allocatable_of((dimension,))[0]
         return amounts
 
     def requested(self, dimension: int) -> NDArray[np.int64]:
-        """What the pods on each node request of it; zeros for UNOFFERED."""
+        """What the pods on each node request of it, in the units of `allocatable`; zeros for UNOFFERED."""
         amounts: NDArray[np.int64] = self.requested_of((dimension,))[0]
         return amounts
 
     def allocatable_of(self, dimensions: tuple[int, ...]) -> NDArray[np.int64]:
-        """What each node offers of several dimensions, as (dimension, node)."""
+        """What each node offers of several dimensions, as (dimension, node), in the units of `allocatable`."""
         return self._memo.of(None, NodeView._allocatable_of, (self,), (dimensions,))
 
     def _allocatable_of(self, dimensions: tuple[int, ...]) -> NDArray[np.int64]:
         return self._amounts_of(self._table.allocatable, dimensions)
 
     def requested_of(self, dimensions: tuple[int, ...]) -> NDArray[np.int64]:
-        """What the pods on each node request of several dimensions, as (dimension, node)."""
+        """What the pods on each node request of several dimensions, as (dimension, node), in these units."""
         if self._worlds is None:
             known = self._requested = {} if self._requested is None else self._requested
             if dimensions not in known:
