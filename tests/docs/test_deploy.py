@@ -13,6 +13,7 @@ from extender_service.command.cli import parser
 from extender_service.config.loading import load_config
 from extender_service.config.rules import NEWEST_RULES
 from extender_service.kube.parsing.manifests import KINDS
+from extender_service.kube.parsing.quantities import parse_quantity
 from extender_service.kube.resources import api_resources
 from extender_service.kube.resources.api_resources import Resource
 from extender_service.kube.types.policy import PodDisruptionBudget
@@ -93,6 +94,23 @@ async def test_a_pod_of_a_drained_node_waits_instead_of_joining_the_other_one(tm
 @in_event_loop
 async def test_a_single_pod_runs_on_a_single_node(tmp_path: Path, base: str) -> None:
     assert await placed(tmp_path, node("a"), replica(base, "only")) == {"only": "a"}
+
+
+def measured(name: str) -> int:
+    """What docs/performance.md has of kube-scheduler in a row about memory."""
+    page = (ROOT / "docs" / "performance.md").read_text()
+    [mebibytes] = re.findall(rf"^{name} +[\d,]+ +([\d,]+) ", page, re.MULTILINE)
+    return parse_quantity(f"{mebibytes.replace(',', '')}Mi")
+
+
+def test_kube_scheduler_has_the_memory_to_list_the_largest_cluster_again() -> None:
+    [container] = pod_template("second-scheduler")["spec"]["containers"]
+    requested, limit = (parse_quantity(container["resources"][kind]["memory"]) for kind in ("requests", "limits"))
+    [variable] = container["env"]
+    assert variable["name"] == "GOMEMLIMIT"
+    go_limit = parse_quantity(variable["value"].removesuffix("B"))  # Go writes 1GiB where Kubernetes writes 1Gi
+    assert measured("resident mib idle") < requested
+    assert 2 * measured("resident mib loaded") < go_limit < limit
 
 
 def test_the_static_pod_refers_to_no_object_of_the_api() -> None:
