@@ -18,6 +18,7 @@ from extender_service.kube.resources import api_resources
 from extender_service.kube.resources.api_resources import Resource
 from extender_service.kube.types.policy import PodDisruptionBudget
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
+from extender_service.scheduling.unsupported import RESOURCE_CLAIMS, SCHEDULING_GROUP, WORKLOAD_REF
 from extender_service.simulation import Simulation
 from tests.support.event_loop import in_event_loop
 
@@ -137,6 +138,13 @@ def test_the_static_pod_uses_the_lease_and_the_profile_of_kube_scheduler() -> No
         "kube-scheduler",
     )
     assert [profile.scheduler_name for profile in config.profiles] == ["default-scheduler"]
+
+
+def test_before_kube_scheduler_is_replaced_one_looks_for_each_field_that_is_not_judged() -> None:
+    [commands] = re.findall(r"^ +```\n( +kubectl get resourceclaims,.*?)^ +```$", PAGE, re.MULTILINE | re.DOTALL)
+    for path in (RESOURCE_CLAIMS, SCHEDULING_GROUP, WORKLOAD_REF):
+        assert f"{path.rpartition('.')[2]}:" in commands
+    assert "|deviceclass.resource.kubernetes.io/|" in commands  # extended resources of classes without such a name
 
 
 def test_the_kinds_that_plugins_beside_kube_scheduler_read_are_those_of_the_table() -> None:
