@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,36 @@ async def test_a_pod_of_a_drained_node_waits_instead_of_joining_the_other_one(tm
 @in_event_loop
 async def test_a_single_pod_runs_on_a_single_node(tmp_path: Path, base: str) -> None:
     assert await placed(tmp_path, node("a"), replica(base, "only")) == {"only": "a"}
+
+
+def containers() -> Iterator[tuple[str, Manifest]]:
+    """Each container of each way to deploy, sidecars included, with the name of the folder."""
+    for file in (*DEPLOY.glob("*/deployment.yaml"), *DEPLOY.glob("*/daemonset.yaml")):
+        spec = yaml.safe_load(file.read_text())["spec"]["template"]["spec"]
+        for container in (*spec.get("initContainers", ()), *spec["containers"]):
+            yield file.parent.name, container
+    yield "static-pod", static_pod()["spec"]["containers"][0]
+
+
+def test_no_probe_ends_a_container_that_only_waits_for_the_api_server() -> None:
+    """One that is not live does not answer /livez; one that waits for the API server is not ready."""
+    waiting = {
+        (base, container["name"], kind)
+        for base, container in containers()
+        for kind in ("startupProbe", "livenessProbe")
+        if container[kind]["httpGet"]["path"] != "/livez"
+    }
+    # kube-scheduler starts once its sidecar has listed the cluster.
+    assert waiting == {("second-scheduler", "extender-service", "startupProbe")}
+
+
+def test_a_kube_scheduler_whose_service_is_down_or_hangs_is_ended() -> None:
+    ports = {
+        container["name"]: container["livenessProbe"]["httpGet"]["port"]
+        for base, container in containers()
+        if base == "second-scheduler"
+    }
+    assert ports["kube-scheduler"] == ports["extender-service"]
 
 
 def measured(name: str) -> int:

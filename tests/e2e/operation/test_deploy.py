@@ -113,7 +113,7 @@ def test_beside_an_overlay_moves_metrics_and_probes_to_the_nodes_address_as_the_
     assert {"--bind-address=127.0.0.1", "--healthz-bind-address=$(POD_IP)"} < set(container["args"])
     assert [variable["name"] for variable in container["env"]] == ["POD_IP"]
     assert {port["name"]: port["containerPort"] for port in container["ports"]}["probes"] == DEFAULT_HEALTHZ_PORT
-    paths = {"startupProbe": "/readyz", "readinessProbe": "/readyz", "livenessProbe": "/livez"}
+    paths = {"startupProbe": "/livez", "readinessProbe": "/readyz", "livenessProbe": "/livez"}
     for name, path in paths.items():
         assert container[name]["httpGet"] == {"port": "probes", "path": path}
 

@@ -6,6 +6,7 @@ without a place, or put too much on a node.
 
 import itertools
 import os
+import time
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from pathlib import Path
@@ -169,3 +170,23 @@ def test_pods_go_on_to_be_placed_where(
     # One after the other, not both at the same time.
     turns = [host for host, _ in itertools.groupby(each["host"] for each in made)]
     assert len(turns) <= 2
+
+
+def test_while_the_api_server_is_away_no_probe_ends_a_container(pairs: Pairs, empty_cluster: ControlPlane) -> None:
+    """Neither of those that are not ready then, nor of the kube-scheduler that lost its lease and started again."""
+    pairs.until(pairs.are_ready, "both pairs to be ready")
+    for each in pairs.pods:
+        each.forget_restarts()
+    ended_before = [each.ended_by_probes for each in pairs.pods]
+
+    empty_cluster.api_server.kill()
+    pairs.until(lambda: not any(each.service.is_ready for each in pairs.pods), "the services to be out of date", 90.0)
+    probed_until = time.monotonic() + 5.0  # three failures of a liveness probe take 1.5 s here
+    pairs.until(lambda: time.monotonic() > probed_until, "the probes")
+    assert [each.ended_by_probes for each in pairs.pods] == ended_before
+
+    empty_cluster.start_api_server()
+    empty_cluster.api.create(node("a"), pod("p", schedulerName=NAME))
+    # client-go's watches wait for up to a minute before they are tried again.
+    pairs.until(lambda: bound(empty_cluster.api) == {"p": "a"}, "the pod to be bound", 120.0)
+    assert [each.ended_by_probes for each in pairs.pods] == ended_before

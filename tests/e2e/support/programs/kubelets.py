@@ -18,9 +18,9 @@ _FIRST_PAUSE_SECONDS = 10 / FASTER
 
 
 class Container:
-    """One container, started again when it ends, and ended when its liveness probe has failed too often.
+    """One container, started again when it ends, and ended when its startup or liveness probe has failed too often.
 
-    It is started again at once the first time, then after a pause that doubles (CrashLoopBackOff); while `stays_down`,
+    `ended_by_probes` is how often that was. It is started again at once the first time, then after a pause that doubles (CrashLoopBackOff); while `stays_down`,
     not at all, as if its image were gone.
     """
 
@@ -29,6 +29,7 @@ class Container:
         self.log = log
         self.stays_down = False
         self.has_started = False
+        self.ended_by_probes = 0
         self._manifest = manifest
         self._command = [str(word) for word in command]
         self._port = port
@@ -47,10 +48,11 @@ class Container:
         if self._process is None:
             if not self.stays_down and now >= self._start_at:
                 self._start()
-        elif not self.has_started:
-            self.has_started = passes(self._manifest["startupProbe"], self._port)
         elif now >= self._probe_at:
-            self._probe(self._process)
+            if self.has_started:
+                self._probe(self._process, "livenessProbe", self._probes_port)
+            else:
+                self.has_started = self._probe(self._process, "startupProbe", self._port)
 
     def kill(self) -> None:
         """End it by SIGKILL."""
@@ -72,12 +74,15 @@ class Container:
         self.has_started = False
         self._failures = 0
 
-    def _probe(self, process: Process) -> None:
-        probe = self._manifest["livenessProbe"]
+    def _probe(self, process: Process, kind: str, port: int) -> bool:
+        probe = self._manifest[kind]
         self._probe_at = time.monotonic() + probe["periodSeconds"] / FASTER
-        self._failures = 0 if passes(probe, self._probes_port) else self._failures + 1
+        has_passed = passes(probe, port)
+        self._failures = 0 if has_passed else self._failures + 1
         if self._failures >= probe["failureThreshold"]:
+            self.ended_by_probes += 1
             process.stop()
+        return has_passed
 
 
 class PairPod:
@@ -145,6 +150,11 @@ class PairPod:
         httpx.get(self._metrics_url, trust_env=False, timeout=30.0).raise_for_status()
         records: list[Object] = [json.loads(line) for line in self.service.log.read_text().splitlines()]
         return [record for record in records if record["msg"] == "decided"]
+
+    @property
+    def ended_by_probes(self) -> int:
+        """How often probes have ended one of its containers."""
+        return self.service.ended_by_probes + self.scheduler.ended_by_probes
 
     @property
     def is_ready(self) -> bool:
