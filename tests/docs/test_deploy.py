@@ -145,6 +145,23 @@ def test_kube_scheduler_has_the_memory_to_list_the_largest_cluster_again() -> No
     assert 2 * measured("resident mib loaded") < go_limit < limit
 
 
+@pytest.mark.parametrize("base", ["scheduler", "second-scheduler"])
+def test_the_api_server_gives_the_account_the_priority_of_kube_scheduler(base: str) -> None:
+    objects = [*yaml.safe_load_all((DEPLOY / base / "rbac.yaml").read_text())]
+    [account] = [found["metadata"] for found in objects if found["kind"] == "ServiceAccount"]
+    schemas = [found["spec"] for found in objects if found["kind"] == "FlowSchema"]
+    lease, rest = sorted(schemas, key=lambda schema: int(schema["matchingPrecedence"]))
+
+    # 9000 is service-accounts, which all other accounts match.
+    assert lease["matchingPrecedence"] < rest["matchingPrecedence"] < 9000
+    levels = [schema["priorityLevelConfiguration"]["name"] for schema in (lease, rest)]
+    assert levels == ["leader-election", "workload-high"]
+    for schema in schemas:
+        [rule] = schema["rules"]
+        assert rule["subjects"] == [{"kind": "ServiceAccount", "serviceAccount": account}]
+    assert lease["rules"][0]["resourceRules"][0]["namespaces"] == [account["namespace"]]
+
+
 def test_the_static_pod_refers_to_no_object_of_the_api() -> None:
     """Kubelets refuse a static pod that does."""
     spec = static_pod()["spec"]

@@ -22,6 +22,7 @@ from tests.e2e.support.programs.deployed_schedulers import (
     may_do,
     nodes_once_all_are_bound,
     place_all_kinds,
+    priority_levels,
     refusals,
 )
 from tests.e2e.support.programs.deployments import (
@@ -241,6 +242,9 @@ def test_two_pairs_place_pods_with_the_rights_of_their_account(
         assert standby.leads
         assert "forbidden" not in (leader.logs + standby.logs).lower()
     assert refusals(control_plane) == refused_before
+    levels = priority_levels(control_plane)
+    assert levels["extender-scheduler-leader-election"] == "leader-election"
+    assert levels["extender-scheduler"] == "workload-high"
 
 
 @pytest.mark.parametrize("minor", [NEWEST_MINOR], scope="session")

@@ -18,6 +18,7 @@ from tests.e2e.support.programs.deployed_schedulers import (
     may_do,
     nodes_once_all_are_bound,
     place_all_kinds,
+    priority_levels,
     refusals,
 )
 from tests.e2e.support.programs.deployments import Base, edit, passes, scheduler_process, wait_for_probes
@@ -85,6 +86,9 @@ def test_two_replicas_place_pods_with_the_rights_of_their_account(
         assert "forbidden" not in logs.lower()
         assert reasons(control_plane) >= {"Scheduled", "Preempted", "LeaderElection"}
     assert refusals(control_plane) == refused_before
+    levels = priority_levels(control_plane)
+    assert levels[f"{NAME}-leader-election"] == "leader-election"
+    assert levels[NAME] == "workload-high"
 
 
 def test_a_replica_without_a_cache_goes_on_waiting_for_the_lease(control_plane: ControlPlane, tmp_path: Path) -> None:

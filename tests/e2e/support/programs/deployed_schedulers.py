@@ -1,5 +1,6 @@
 """What deployed schedulers must be able to do by the rights of their account, and what the API server refuses."""
 
+import re
 from typing import Any
 
 from tests.e2e.support.objects import node, pod
@@ -49,6 +50,13 @@ def refusals(control_plane: ControlPlane) -> float:
     attempts = [line for line in metrics if line.startswith("authorization_attempts_total{")]
     assert attempts
     return sum(float(line.rpartition(" ")[2]) for line in attempts if 'result="allowed"' not in line)
+
+
+def priority_levels(control_plane: ControlPlane) -> dict[str, str]:
+    """The priority level of each FlowSchema under which the API server has executed requests, whoever sent them."""
+    metrics = control_plane.kubectl("get", "--raw=/metrics")
+    executed = "apiserver_flowcontrol_dispatched_requests_total"
+    return dict(re.findall(rf'^{executed}{{flow_schema="(.+)",priority_level="(.+)"}}', metrics, re.MULTILINE))
 
 
 def may_do(control_plane: ControlPlane, user: str, verb: str, resource: str, *, group: str = "") -> bool:
