@@ -224,6 +224,13 @@ def test_kubectl_is_asked_for_every_kind_that_a_cluster_file_may_have(page: str)
     assert {SHORT_NAMES.get(name, name) for name in asked.split(",")} == {plurals[kind] for kind in KINDS.values()}
 
 
+def test_only_serve_has_a_limit_to_the_age_of_its_state(capsys: pytest.CaptureFixture[str]) -> None:
+    assert parser().parse_args(["serve", "--stale-limit=30s"]).stale_limit == 30.0
+    with pytest.raises(SystemExit):
+        parser().parse_args(["schedule", "--stale-limit=30s"])
+    assert "there is no option --stale-limit" in capsys.readouterr().err
+
+
 def test_after_an_upgrade_of_the_cluster_each_workload_can_be_restarted() -> None:
     restarted = re.findall(r"^kubectl -n (\S+) rollout restart (\w+)/(\S+) +# deploy/(\S+)$", PAGE, re.MULTILINE)
     workloads = []

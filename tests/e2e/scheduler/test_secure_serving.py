@@ -123,6 +123,7 @@ def test_health_is_open(serving: Serving) -> None:
     report = serving.get("/readyz?verbose")
     for check in ("ping", "leaderElection", "shutdown", "sched-handler-sync"):
         assert f"[+]{check} ok" in report.text
+    assert "watch-" not in report.text  # how old the caches are does not count, as in kube-scheduler
     assert "[+]leaderElection ok" in serving.get("/healthz?verbose").text
     assert serving.get("/livez").text == "ok"
 
