@@ -10,18 +10,28 @@ from typing import Any
 import pytest
 import yaml
 
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.command.cli import parser
 from extender_service.config.loading import load_config
 from extender_service.config.rules import NEWEST_RULES
+from extender_service.extender.reporting.call_metrics import CallMetrics
 from extender_service.kube.parsing.manifests import KINDS
 from extender_service.kube.parsing.quantities import parse_quantity
 from extender_service.kube.resources import api_resources
 from extender_service.kube.resources.api_resources import Resource
 from extender_service.kube.types.policy import PodDisruptionBudget
+from extender_service.kube.watching.watch_state import WatchState
+from extender_service.observability.metrics_registry import MetricsRegistry
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
+from extender_service.queue.queued_pod import QueuedPodInfo
+from extender_service.scheduler.scheduler_metrics import SchedulerMetrics, SchedulerState
 from extender_service.scheduling.unsupported import RESOURCE_CLAIMS, SCHEDULING_GROUP, WORKLOAD_REF
 from extender_service.simulation import Simulation
+from tests.support.clock import Clock
+from tests.support.clusters.scheduler_world import SchedulerWorld, whole
 from tests.support.event_loop import in_event_loop
+from tests.support.objects import make_node, make_pod
+from tests.support.samples import Samples, scrape
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -229,6 +239,39 @@ def test_only_serve_has_a_limit_to_the_age_of_its_state(capsys: pytest.CaptureFi
     with pytest.raises(SystemExit):
         parser().parse_args(["schedule", "--stale-limit=30s"])
     assert "there is no option --stale-limit" in capsys.readouterr().err
+
+
+def all_samples() -> Samples:
+    """What scrapes of both programs show, with each label that there can be."""
+    clock, world = Clock(), SchedulerWorld(make_node("a"))
+    registry = MetricsRegistry(
+        "", Cluster(), {"nodes": WatchState(clock())}, events=dict.fromkeys(("written", "failed", "dropped"), 0)
+    )
+    registry.show_not_judged({RESOURCE_CLAIMS: 1})
+    CallMetrics(registry)
+    failed = QueuedPodInfo(whole(make_pod("p")), clock(), key="default/p")
+    SchedulerMetrics(registry.prometheus, clock).failed(failed, is_unschedulable=False)
+    registry.prometheus.register(SchedulerState(world.queue.pending_counts, dict, int, bool, int))
+    return scrape(registry)
+
+
+def test_alerts_are_about_metrics_and_labels_that_there_are() -> None:
+    _, _, section = PAGE.partition("\n### What to alert on\n")
+    expressions = re.findall(r"^\| `(.+?)` \|", section.partition("\n## ")[0], re.MULTILINE)
+    assert len(expressions) == 7
+    shown: dict[str, set[tuple[str, str]]] = {}
+    for name, labels in all_samples():
+        shown.setdefault(name, set()).update(labels)
+    of_prometheus = {"namespace", "pod"}
+    for expression in expressions:
+        selected = re.findall(r"\b((?:extender_service|leader_election|scheduler)_\w+)(?:\{(.*?)\})?", expression)
+        assert selected
+        for name, matchers in selected:
+            wanted = set(re.findall(r'(\w+)!?="(.*?)"', matchers))
+            assert {label for label in wanted if label[0] not in of_prometheus} <= shown[name], expression
+        there_are = {label for name, _ in selected for label, _ in shown[name]}
+        grouped = {label for listed in re.findall(r"\b(?:by|on) \((.*?)\)", expression) for label in listed.split(", ")}
+        assert grouped <= there_are | of_prometheus, expression
 
 
 def test_after_an_upgrade_of_the_cluster_each_workload_can_be_restarted() -> None:
