@@ -108,6 +108,20 @@ async def test_a_single_pod_runs_on_a_single_node(tmp_path: Path, base: str) -> 
     assert await placed(tmp_path, node("a"), replica(base, "only")) == {"only": "a"}
 
 
+def labels_of(base: str, workload: str) -> set[tuple[str, str]]:
+    labels: dict[str, str] = yaml.safe_load((DEPLOY / base / workload).read_text())["spec"]["template"]["metadata"]["labels"]
+    return set(labels.items())
+
+
+@pytest.mark.parametrize("selecting", ["service.yaml", "pod-disruption-budget.yaml"])
+def test_beside_what_selects_the_pair_leaves_out_pods_of_a_daemonset_of_before(selecting: str) -> None:
+    """Both have one namespace. For a pod of a DaemonSet, the controller of PodDisruptionBudgets allows no eviction."""
+    selector = yaml.safe_load((DEPLOY / "beside-pair" / selecting).read_text())["spec"]["selector"]
+    selected = set(selector.get("matchLabels", selector).items())
+    assert selected <= labels_of("beside-pair", "deployment.yaml")
+    assert not selected <= labels_of("beside", "daemonset.yaml")
+
+
 def containers() -> Iterator[tuple[str, Manifest]]:
     """Each container of each way to deploy, sidecars included, with the name of the folder."""
     for file in (*DEPLOY.glob("*/deployment.yaml"), *DEPLOY.glob("*/daemonset.yaml")):
