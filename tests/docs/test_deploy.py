@@ -73,12 +73,12 @@ def replica(base: str, name: str, **spec: str) -> Manifest:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {**template["spec"], **spec}}
 
 
-def node(name: str, *, cordoned: bool = False) -> Manifest:
+def node(name: str, *, cordoned: bool = False, system: str = "linux") -> Manifest:
     taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": system}},
         "spec": {"unschedulable": True, "taints": [taint]} if cordoned else {},
         "status": {"allocatable": {"cpu": "8", "memory": "32Gi", "pods": "110"}},
     }
@@ -106,6 +106,13 @@ async def test_a_pod_of_a_drained_node_waits_instead_of_joining_the_other_one(tm
 @in_event_loop
 async def test_a_single_pod_runs_on_a_single_node(tmp_path: Path, base: str) -> None:
     assert await placed(tmp_path, node("a"), replica(base, "only")) == {"only": "a"}
+
+
+@pytest.mark.parametrize("base", PAIRS)
+@in_event_loop
+async def test_no_pod_goes_to_a_node_that_cannot_run_it(tmp_path: Path, base: str) -> None:
+    first, second = replica(base, "first", nodeName="a"), replica(base, "second")
+    assert await placed(tmp_path, node("a"), node("b", system="windows"), first, second) == {"second": ""}
 
 
 def labels_of(base: str, workload: str) -> set[tuple[str, str]]:
