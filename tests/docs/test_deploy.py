@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -253,6 +254,13 @@ def test_kubectl_is_asked_for_every_kind_that_a_cluster_file_may_have(page: str)
     [asked] = re.findall(r"kubectl get -A -o json > cluster.json \\\n *(\S+)\n", (ROOT / page).read_text())
     plurals = {found.type: found.plural for found in RESOURCES}
     assert {SHORT_NAMES.get(name, name) for name in asked.split(",")} == {plurals[kind] for kind in KINDS.values()}
+
+
+def test_each_build_of_the_page_has_a_tag_of_its_own() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert f"\ntag={version}-$(git rev-parse --short HEAD)\n" in PAGE
+    tags = set(re.findall(r"(?:registry\.example/extender-service:|newTag: (?!v))([\w.-]+)", PAGE))
+    assert [tag.rpartition("-")[0] for tag in tags] == [version]
 
 
 def test_only_serve_has_a_limit_to_the_age_of_its_state(capsys: pytest.CaptureFixture[str]) -> None:
