@@ -1,10 +1,9 @@
 """A client that calls a verb in the background, and measures the time of each call."""
 
 import http.client
-import itertools
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
@@ -13,15 +12,15 @@ from bench.programs import Server
 
 
 class Caller:
-    """Calls a verb over one connection, one call after the other, with each of some bodies in turn, while it lasts.
+    """Calls a verb over one connection, one call after the other, while it lasts. There must be a body for each call.
 
     `milliseconds` has the time of each call. Ignores the answers: a service that is not ready answers with an error.
     """
 
-    def __init__(self, server: Server, bodies: Sequence[bytes], verb: str = "filter") -> None:
+    def __init__(self, server: Server, bodies: Iterator[bytes], verb: str = "filter") -> None:
         self.milliseconds: list[float] = []
         self._address = urlsplit(server.url).netloc
-        self._bodies = itertools.cycle(bodies)
+        self._bodies = bodies
         self._path = f"/{verb}"
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._call, daemon=True)

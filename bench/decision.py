@@ -123,8 +123,8 @@ def _compare_unlike(the: Run, size: ClusterSize) -> None:
     file = the.directory / f"unlike-{size.nodes}.json"
     unlike.write(made, file)
     unlike_engine = default_engine(unlike.cluster(made))
-    # Each round goes on with other pods: those of the round before would find columns that were kept for them.
-    unlike_pods = {name: itertools.cycle(pods) for name, pods in unlike.pending_pods(made).items()}
+    # No pod comes twice, in no round: it would find what was kept for it. The peer is a new process in each round.
+    unlike_pods = {name: unlike.pending_pods(name) for name in synthetic.CLASSES}
     alike_engine = default_engine(synthetic.cluster(size.nodes, size.pods_per_node, images=size.images))
     alike_pods = {name: itertools.repeat(synthetic.pending_pod(name)) for name in synthetic.CLASSES}
     del made

@@ -6,6 +6,7 @@ the whole decision, and kube-scheduler calls no other verb. The last table is of
 which no two are alike, on nodes of which no two are, beside calls about one pod again and again.
 """
 
+import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -157,13 +158,13 @@ def _without_peers(the: Run) -> None:
                 names = [f"node-{index:05}" for index in range(asked)]
                 body = msgspec.json.encode({"Pod": pod, "NodeNames": names})
                 for verb in VERBS[mode]:
-                    times = _called(server, [body], verb, 0.2 if the.quick else 2)
+                    times = _called(server, itertools.repeat(body), verb, 0.2 if the.quick else 2)
                     rows.append({"nodes": asked, "mode": mode, "verb": verb, **compared(times, None)})
     the.report.table("http", f"{nodes} nodes, {nodes * 10} pods, from a file; one connection", rows)
 
 
-def _called(server: Server, bodies: Sequence[bytes], verb: str, seconds: float) -> Times:
-    """Call a verb with each of some bodies in turn, and return the times of the calls except the first few."""
+def _called(server: Server, bodies: Iterator[bytes], verb: str, seconds: float) -> Times:
+    """Call a verb with one body after the other, and return the times of the calls except the first few."""
     with Caller(server, bodies, verb) as caller:
         caller.wait(seconds, _FIRST_CALLS + _LEAST_CALLS)
     return Times.of(caller.milliseconds[_FIRST_CALLS:])
@@ -174,8 +175,9 @@ def _unlike(the: Run) -> None:
     nodes = 500 if the.quick else 5000
     made = unlike.manifests(nodes, 10)
     files = {"unlike": unlike.as_list(made), "alike": synthetic.manifests(nodes, 10)}
-    pods = made["pending"]
-    names = [f"node-{index:05}" for index in range(nodes)]
+    pods = {name: unlike.pending_manifests(name) for name in synthetic.CLASSES}
+    del made
+    names = msgspec.json.encode([f"node-{index:05}" for index in range(nodes)])
     with ExitStack() as stack:
         servers: dict[str, Server] = {}
         for kind, manifests in files.items():
@@ -186,8 +188,8 @@ def _unlike(the: Run) -> None:
         def calls(kind: str) -> dict[str, Times]:
             found = {}
             for name in synthetic.CLASSES:
-                asked = pods[name] if kind == "unlike" else [synthetic.pending_manifest(name)]
-                bodies = [msgspec.json.encode({"Pod": pod, "NodeNames": names}) for pod in asked]
+                asked = pods[name] if kind == "unlike" else itertools.repeat(synthetic.pending_manifest(name))
+                bodies = (b'{"Pod":%b,"NodeNames":%b}' % (msgspec.json.encode(pod), names) for pod in asked)
                 found[name] = _called(servers[kind], bodies, "filter", 0.2 if the.quick else 1)
             return found
 

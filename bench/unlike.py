@@ -5,7 +5,9 @@ those of bench/synthetic.py. A pod belongs to one of 500 apps, each with a Repli
 anti-affinity term, required or preferred.
 """
 
+import itertools
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -69,9 +71,18 @@ def cluster(of: Manifest) -> Cluster:
     return made
 
 
-def pending_pods(of: Manifest) -> dict[str, list[Pod]]:
-    """Return the pending pods of manifests, by class."""
-    return {kind: [_pods.decode(msgspec.json.encode(pod)) for pod in pods] for kind, pods in of["pending"].items()}
+def pending_manifests(kind: str) -> Iterator[Manifest]:
+    """Yield pending pods of one of synthetic.CLASSES without end: no two alike, and none that is in `manifests`.
+
+    A pod that came twice would find what was remembered about it.
+    """
+    random = Random(f"more {kind}")
+    return (pending(random, kind, number) for number in itertools.count(_PENDING))
+
+
+def pending_pods(kind: str) -> Iterator[Pod]:
+    """Yield the pods of `pending_manifests`."""
+    return (_pods.decode(msgspec.json.encode(pod)) for pod in pending_manifests(kind))
 
 
 def pending(random: Random, kind: str, number: int) -> Manifest:

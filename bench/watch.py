@@ -10,6 +10,7 @@
 The API server is `stubapi`, which sends lists in the requested pages.
 """
 
+import itertools
 import json
 import statistics
 import time
@@ -113,7 +114,7 @@ def _load(the: Run, api: Server) -> Load:
 def _longest_call_while_loading(the: Run, api: Server, body: bytes) -> float:
     with ExitStack() as stack:
         server = stack.enter_context(service(the.directory, f"--master={api.url}", "--mode=replace", wait_ready=False))
-        caller = stack.enter_context(Caller(server, [body]))
+        caller = stack.enter_context(Caller(server, itertools.repeat(body)))
         wait_until(server.is_ready, "the service to know the cluster", _WAIT_SECONDS)
     return max(caller.milliseconds)
 
@@ -131,7 +132,7 @@ def _churn(api: Server, server: Server, body: bytes, pods: int) -> Churn:
     def has_listed_again() -> bool:
         return server.metric(_LISTS) > lists and server.metric(_OPENED) > opened
 
-    with Caller(server, [body]) as caller:
+    with Caller(server, itertools.repeat(body)) as caller:
         api.post("/stub/relist")
         wait_until(has_listed_again, "the service to have listed again", _WAIT_SECONDS)
     return Churn(sent["events"] / seconds, cpu / sent["events"] * 1e6, max(caller.milliseconds))

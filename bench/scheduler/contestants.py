@@ -83,14 +83,17 @@ def profiled_schedule(launch: Launch, *, profile: Path) -> AbstractContextManage
 
 @contextmanager
 def _stopped(process: Process) -> Iterator[Process]:
-    """Stop the process in the end: unlike one that is killed, it writes its files."""
+    """Stop the process in the end. Raises RuntimeError if it has to be killed: then it has not written its files."""
     try:
         yield process
     finally:
-        process.stop()
+        code = process.stop()
+    if code:
+        raise RuntimeError(f"schedule ended with exit code {code}")
 
 
 def _schedule_process(program: Sequence[str | Path], launch: Launch) -> Process:
+    launch.placements.unlink(missing_ok=True)  # of an earlier round, in which pods have the same names
     plugins = [*launch.plugins, _SAMPLER]
     sampler = {"name": _class_name(_SAMPLER), "args": {"file": str(launch.placements), "every": _SAMPLE_EVERY}}
     profile = {

@@ -15,8 +15,9 @@ def compared(paces: Paces) -> Iterator[Row]:
     """Yield a row for each program: medians over the rounds, the fewest pods and the most events.
 
     `failed` is how many measurements ended with an error: they count in `bound` alone, as 0 pods. `CPU` is milliseconds
-    for a pod, by process. `schedule is` has the median and the quartiles of how many times faster `schedule` is, each
-    of two measurements in one round. `judged` and `worse` are sums over the rounds.
+    for a pod, by process. `schedule is` has the median and the quartiles of how many times faster `schedule` is, and
+    `p99 is` the median of its p99 divided by the program's, each of two measurements in one round. `judged` and `worse`
+    are sums over the rounds.
     """
     known = {program: [pace for pace in of_rounds if pace is not None] for program, of_rounds in paces.items()}
     processes = [*dict.fromkeys(name for found in known.values() for pace in found for name in pace.cpu_milliseconds)]
@@ -45,9 +46,10 @@ def _cpu(processes: Sequence[str], found: Sequence[Mapping[str, float]]) -> dict
 
 
 def _ratio(mine: Sequence[Pace | None], theirs: Sequence[Pace | None]) -> dict[str, Cell]:
-    pairs = zip(mine, theirs, strict=False)
-    found = [ours.pods_a_second / its.pods_a_second for ours, its in pairs if ours and its and its.pods_a_second]
+    pairs = [(ours, its) for ours, its in zip(mine, theirs, strict=False) if ours and its]
+    found = [ours.pods_a_second / its.pods_a_second for ours, its in pairs if its.pods_a_second]
     return {
+        "p99 is": _median([ours.wait.p99 / its.wait.p99 for ours, its in pairs if ours.wait and its.wait]),
         "schedule is": _median(found),
         "q1": quantile(found, 0.25) if found else None,
         "q3": quantile(found, 0.75) if found else None,

@@ -10,10 +10,11 @@ from tests.counted.calls import Order, call, call_decided_ahead, call_with_nomin
 from tests.counted.decisions import catching_up, decision, dry_run_of_preemption
 from tests.counted.events import PodEvent, heartbeat, pod_event
 from tests.counted.failing import Waiting, attempt
-from tests.counted.loop import Step, step
+from tests.counted.loop import Step, step, step_unlike
 from tests.counted.releases import CLASSES
 
 VICTIMS = (10, 20, 40)
+_ROOM = (400, 1000)  # nodes, of which each takes one of the pods that keep apart
 _CALLS: tuple[tuple[Mode, Verb], ...] = (("replace", "filter"), ("beside", "filter"), ("beside", "prioritize"))
 
 _PER_NODE: Mapping[Order, str] = {"the same": "", "a new": "each name is looked up"}
@@ -48,6 +49,16 @@ CASES: Mapping[str, Case] = {
     **{f"event, a pod {which}": Case(partial(pod_event, which)) for which in get_args(PodEvent)},
     "event, a node's heartbeat": Case(heartbeat),
     **{f"loop of schedule, a pod {which}": Case(partial(step, which)) for which in get_args(Step)},
+    **{
+        f"loop of schedule, {pod_class}, a pod placed": Case(partial(step, "placed", pod_class=pod_class), _ROOM)
+        for pod_class in ("plain-rs", "node-affinity", "spread", "anti-affinity", "pref-pod-affinity")
+    },
+    **{
+        f"loop of schedule, {pod_class}, no two alike, a pod placed": Case(
+            partial(step_unlike, "placed", pod_class=pod_class), _ROOM
+        )
+        for pod_class in ("plain", "plain-rs", "anti-affinity")
+    },
     **{
         # Preemption tries a sample of the nodes first, and of 100 nodes all.
         f"loop of schedule, a pod {which}": Case(partial(attempt, which), (200, 1000))

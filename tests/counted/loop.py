@@ -18,7 +18,7 @@ from unittest.mock import patch
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from bench import synthetic
+from bench import synthetic, unlike
 from extender_service.cluster.sources.object_api import ObjectApi
 from extender_service.cluster.sources.stores import PodStore
 from extender_service.cluster.state.cluster import Cluster
@@ -76,17 +76,28 @@ class Loop(NamedTuple):
     decoded_bytes: int
 
 
-def step(which: Step, nodes: int) -> int:
-    """Count one step of a plain pod, of some that come at once."""
-    return typical(loop.steps[which] for loop in loops(nodes))
+def step(which: Step, nodes: int, pod_class: str = "plain") -> int:
+    """Count one step of a pod of a class of bench/synthetic.py, of some that come at once."""
+    return typical(loop.steps[which] for loop in loops(nodes, pod_class))
+
+
+def step_unlike(which: Step, nodes: int, pod_class: str) -> int:
+    """Count one step of a pod of which no two are alike, in the cluster of bench/unlike.py."""
+    manifests = unlike.pending_manifests(pod_class)
+    with Program(unlike.cluster(unlike.manifests(nodes, PODS_PER_NODE))) as program:
+        rounds = [
+            program.place([_waiting(next(manifests)) for _ in range(_AT_ONCE)])
+            for _ in range(_ROUNDS)
+        ]
+    return typical(loop.steps[which] for loop in rounds)
 
 
 @cache
-def loops(nodes: int) -> Sequence[Loop]:
+def loops(nodes: int, pod_class: str = "plain") -> Sequence[Loop]:
     """Return what a pod costs, several times, while more and more are placed."""
     with Program(synthetic.cluster(nodes, PODS_PER_NODE)) as program:
         return [
-            program.place([_manifest(first + number) for number in range(_AT_ONCE)])
+            program.place([_manifest(pod_class, first + number) for number in range(_AT_ONCE)])
             for first in range(0, _ROUNDS * _AT_ONCE, _AT_ONCE)
         ]
 
@@ -279,8 +290,12 @@ def _lines(event: str, manifests: Sequence[Mapping[str, Any]]) -> bytes:
     return b"".join(msgspec.json.encode({"type": event, "object": manifest}) + b"\n" for manifest in manifests)
 
 
-def _manifest(number: int) -> Mapping[str, Any]:
-    pod = synthetic.pending_manifest("plain")
+def _manifest(pod_class: str, number: int) -> Mapping[str, Any]:
+    pod = synthetic.pending_manifest(pod_class)
     name = f"{pod['metadata']['name']}-{number}"
-    metadata = {**pod["metadata"], "name": name, "uid": f"uid-{name}", "resourceVersion": "10000"}
+    return _waiting({**pod, "metadata": {**pod["metadata"], "name": name, "uid": f"uid-{name}"}})
+
+
+def _waiting(pod: Mapping[str, Any]) -> Mapping[str, Any]:
+    metadata = {**pod["metadata"], "resourceVersion": "10000"}
     return {**pod, "metadata": metadata, "spec": {**pod["spec"], "schedulerName": NAME}}

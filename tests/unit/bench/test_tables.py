@@ -3,8 +3,8 @@ from bench.scheduler.measurement import Pace
 from bench.scheduler.tables import Paces, compared
 
 
-def pace(pods_a_second: float, cpu: float = 1.0, *, bound: int = 100, missing: int = 0) -> Pace:
-    return Pace(pods_a_second, bound, Times(5.0, 9.0), missing, 0, {"scheduler": cpu, "API server": 2.0})
+def pace(pods_a_second: float, cpu: float = 1.0, *, bound: int = 100, missing: int = 0, p99: float = 9.0) -> Pace:
+    return Pace(pods_a_second, bound, Times(5.0, p99), missing, 0, {"scheduler": cpu, "API server": 2.0})
 
 
 PACES: Paces = {
@@ -50,3 +50,11 @@ def test_a_ratio_is_of_two_programs_in_one_round() -> None:
 def test_a_ratio_leaves_out_rounds_of_which_one_program_failed() -> None:
     stock, _ = compared({"stock": [pace(100), None, pace(100)], "schedule": [pace(300), pace(900), None]})
     assert (stock["schedule is"], stock["failed"]) == (3.0, 1)
+
+
+def test_p99_is_compared_within_a_round() -> None:
+    rounds = [(10, 40), (30, 60), (90, 90)]
+    stock, schedule = compared(
+        {"stock": [pace(1, p99=its) for _, its in rounds], "schedule": [pace(1, p99=ours) for ours, _ in rounds]}
+    )
+    assert (stock["p99 is"], schedule["p99 is"]) == (0.5, None)
