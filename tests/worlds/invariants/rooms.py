@@ -36,11 +36,13 @@ class _OnNode(NamedTuple):
 
 
 class _Reserved(NamedTuple):
-    """When a scheduler reserved a node for a pod, and what it knew then: pods that counted there, and versions."""
+    """When a scheduler reserved a node for a pod, by its key, and what it knew then: versions, and which pods had room
+    there: those that counted, and those for which it had reserved the node itself."""
 
     at: float
+    key: str
     node_name: str
-    counted: frozenset[str]
+    known: frozenset[str]
     pods_version: int
     nodes_version: int
 
@@ -94,9 +96,10 @@ class RoomKept:
     claims are for `serve` alone to look at, whose watch may be ahead.
 
     In the API server: a binding goes to the node that was reserved. It puts the node over its allocatable, or gives a
-    port of it twice, only if another pod came there, or the node or a pod on it changed, after the version that the
-    scheduler knew then. So a kubelet's own pods, a second scheduler, a leader before, and a watch that lags excuse it,
-    and a forgotten pod does not.
+    port of it twice, only if something came after the version that the scheduler knew then: another pod for which it
+    had not reserved the node itself, or a change of the node's allocatable, or of what a pod on it requests. So a
+    kubelet's own pods, a second scheduler, a leader before, and a watch that lags excuse it, and a forgotten pod does
+    not. Nor does a change of anything else, such as a label.
 
     After etcd was restored from a backup, a scheduler is looked at again once it has listed nodes and pods: once it
     knows a version from after the restore. Where the restore did not raise the version, nothing says when that is, so
@@ -139,7 +142,8 @@ class RoomKept:
             own[uid] = node_name
             return
         counted = {other: key for other, key in _counted(ledger, node_name) if other != uid}
-        reserved = _Reserved(self._observed.now, node_name, frozenset(counted), versions[0], versions[1])
+        known = frozenset((*counted, *dict(self._reserved_on(ledger, node_name))))
+        reserved = _Reserved(self._observed.now, pod_name(entry.pod), node_name, known, versions[0], versions[1])
         self._reserved[ledger.who, uid] = reserved
         for problem in self._problems(entry, own, counted, versions[0]):
             self._observed.violated(self, f"{ledger.who} reserves {node_name} for {pod_name(entry.pod)}: {problem}")
@@ -154,6 +158,14 @@ class RoomKept:
         states = insides.api_server.states
         return [int(states[plural].last_resource_version or 0) for plural in ("pods", "nodes")]
 
+    def _reserved_on(self, ledger: Ledger, node_name: str) -> Iterator[tuple[str, str]]:
+        """Yield the UID and the key of each pod for which a process has reserved a node since etcd was last restored,
+        and not given it back, unless the pod has left it."""
+        for uid, own_node in self._own[ledger].items():
+            reserved = self._reserved.get((ledger.who, uid))
+            if own_node == node_name and reserved is not None and uid not in self._pods.left:
+                yield uid, reserved.key
+
     def _problems(
         self, entry: LedgerEntry, own: Mapping[str, str], counted: Mapping[str, str], version: int
     ) -> Iterator[str]:
@@ -164,11 +176,14 @@ class RoomKept:
             is_own = own.get(uid) == node_name and uid not in self._pods.left
             if uid not in counted and (pod.since <= version or is_own):
                 yield f"{pod.item.key} does not count, which is there since version {pod.since} of {version}"
+        for uid, key in self._reserved_on(entry.ledger, node_name):
+            if uid not in counted and uid != pod_uid(entry.pod) and self._waits(uid, key):
+                yield f"{key} does not count, for which this scheduler has reserved the node"
         for uid, key in counted.items():
             if not self._is_there(uid, present.get(uid), own.get(uid) == node_name, version):
                 yield f"{key} counts, which is not there"
-        if self._observed.service_preempts and entry.ledger.who in self._replicas:
-            return  # it looks at nothing
+        if self._looks_at_nothing(entry.ledger.who):
+            return
         item = self._etcd.get(PODS, pod_name(entry.pod))
         cluster = entry.ledger.handle.cluster
         node = cluster.nodes.objects[cluster.nodes.row_of[node_name]]
@@ -176,10 +191,23 @@ class RoomKept:
             return  # deleted meanwhile, and perhaps made again under its name
         others = [*self._as_known(counted, version)]
         allocatable = {name: str(amount) for name, amount in node.status.allocatable.items()}
-        looks_at_all = not self._observed.service_decides or entry.ledger.who not in self._replicas
+        looks_at_all = self._looks_at_all(entry.ledger.who)
         yield from _conflicts(item.value, others, amounts_of(allocatable), looks_at_all)
         if looks_at_all:
             yield from self._shared_claims(item.value, entry.ledger, version)
+
+    def _waits(self, uid: str, key: str) -> bool:
+        """Return whether the API server has a pod on no node."""
+        item = self._etcd.get(PODS, key)
+        if item is None or _uid(item) != uid:
+            return False
+        return not item.value["spec"].get("nodeName") and not is_finished(item.value)
+
+    def _looks_at_all(self, who: str) -> bool:
+        return not self._observed.service_decides or who not in self._replicas
+
+    def _looks_at_nothing(self, who: str) -> bool:
+        return self._observed.service_preempts and who in self._replicas
 
     def _is_there(self, uid: str, pod: _OnNode | None, is_own: bool, version: int) -> bool:
         """Return whether a pod is on its node at a version, or came there since without having left before."""
@@ -247,16 +275,23 @@ class RoomKept:
     def _check_node(self, who: str, item: Item, reserved: _Reserved) -> None:
         """Look whether the API server shows a node over what it has, and whether what the scheduler knew excuses it."""
         node = self._etcd.get(NODES, reserved.node_name)
-        if node is None or node.revision > reserved.nodes_version:
+        if node is None or self._looks_at_nothing(who) or not self._offers_as_known(node, reserved.nodes_version):
             return
         uid = item.value["metadata"]["uid"]
-        others = {other: pod for other, pod in self._pods.on(reserved.node_name).items() if other != uid}
-        if any(other not in reserved.counted for other in others):
+        others = {other: pod.item for other, pod in self._pods.on(reserved.node_name).items() if other != uid}
+        if not others.keys() <= reserved.known:
             return
-        allocatable = amounts_of(node.value["status"].get("allocatable", {}))
-        for problem in _conflicts(item.value, [pod.item.value for pod in others.values()], allocatable):
-            if all(pod.item.revision <= reserved.pods_version for pod in others.values()):
+        allocatable = _allocatable(node)
+        then = [*self._as_known({other: each.key for other, each in others.items()}, reserved.pods_version)]
+        now, looks_at_all = [each.value for each in others.values()], self._looks_at_all(who)
+        if any(_conflicts(item.value, then, allocatable, looks_at_all)):
+            for problem in _conflicts(item.value, now, allocatable, looks_at_all):
                 self._observed.violated(self, f"{who} binds {item.key} to {reserved.node_name}: {problem}")
+
+    def _offers_as_known(self, node: Item, version: int) -> bool:
+        """Return whether a node has what it had at a version."""
+        then = self._etcd.item_at(NODES, node.key, version) if version >= self._etcd.compacted else None
+        return then is not None and _allocatable(then) == _allocatable(node)
 
     def at_end(self) -> None:
         """All was checked as it came."""
@@ -299,6 +334,10 @@ def _uid(item: Item) -> str:
 def _node_of(item: Item) -> str:
     """Return the node on which a pod counts; empty if it is on none, or has ended."""
     return "" if is_finished(item.value) else item.value["spec"].get("nodeName", "")
+
+
+def _allocatable(node: Item) -> Mapping[str, int]:
+    return amounts_of(node.value["status"].get("allocatable", {}))
 
 
 def _counted(ledger: Ledger, node_name: str) -> Iterator[tuple[str, str]]:

@@ -228,8 +228,7 @@ class SmallStore:
         self.model = ApiServer(MachineClocks(world.timeline).wall, Random(1))
         self.observed = Observed(world, self.model, [])
         self.rule = RoomKept(self.observed)
-        self.put(NODES, "node", {"status": {"allocatable": {"cpu": "1", "pods": "10"}}})
-        self.node_version = self.model.etcd.revision
+        self.node_version = self.put_node("1")
         self.pod_version = self.put_pod("default/a")
         self.put_pod("default/b")
 
@@ -238,23 +237,28 @@ class SmallStore:
         metadata = {"name": name, "namespace": "default", "uid": name}
         return self.model.etcd.put(kind, key, {"metadata": metadata, "spec": {}, **rest}).revision
 
-    def put_pod(self, key: str) -> int:
-        containers = [{"resources": {"requests": {"cpu": "700m"}}}]
-        return self.put(PODS, key, {"spec": {"nodeName": "node", "containers": containers}, "status": {}})
+    def put_pod(self, key: str, cpu: str = "700m", node: str = "node", phase: str = "Pending") -> int:
+        spec = {"nodeName": node, "containers": [{"resources": {"requests": {"cpu": cpu}}}]}
+        return self.put(PODS, key, {"spec": spec, "status": {"phase": phase}})
+
+    def put_node(self, cpu: str, **spec: object) -> int:
+        return self.put(NODES, "node", {"spec": spec, "status": {"allocatable": {"cpu": cpu, "pods": "10"}}})
+
+    def reserve(self, uid: str, *, knew_pod: bool = True, node: str = "node", at: float = 0.0) -> None:
+        """Note that a scheduler has reserved a node, with pod a known there or not."""
+        known = frozenset({"a"} if knew_pod else ())
+        reserved = _Reserved(at, f"default/{uid}", node, known, self.pod_version, self.node_version)
+        self.rule._reserved["replica-0", uid] = reserved
 
     def bind(
-        self,
-        *,
-        knew_pod: bool = True,
-        node_version: int | None = None,
-        node: str = "node",
-        uid: str = "b",
-        reserved_at: float = 0.0,
+        self, *, knew_pod: bool = True, node: str = "node", uid: str = "b", reserved_at: float = 0.0
     ) -> list[str]:
-        """What is said of a binding of b, which was decided on with a known or not, and on a version of the node."""
-        counted = frozenset({"a"} if knew_pod else ())
-        version = self.node_version if node_version is None else node_version
-        self.rule._reserved["replica-0", "b"] = _Reserved(reserved_at, node, counted, self.pod_version, version)
+        """What is said of a binding of b, which was decided on with a known or not."""
+        self.reserve("b", knew_pod=knew_pod, node=node, at=reserved_at)
+        return self.see_binding(uid)
+
+    def see_binding(self, uid: str = "b") -> list[str]:
+        """What is said of a binding of b, once it is answered."""
         body = json.dumps({"metadata": {"name": "b", "uid": uid}}).encode()
         request = Request("POST", "/api/v1/namespaces/default/pods/b/binding", {}, {}, body)
         self.rule._see_binding(Served("replica-0", 0.0, request, Response(201, b"")))
@@ -266,9 +270,30 @@ def test_the_api_server_shows_too_much_on_a_node_for_what_its_scheduler_knew() -
     assert SmallStore().bind() == [f"0.000000 room kept: {text}"]
 
 
-def test_what_its_scheduler_could_not_know_excuses_it() -> None:
+def test_a_pod_that_its_scheduler_could_not_know_excuses_it() -> None:
     assert SmallStore().bind(knew_pod=False) == []
-    assert SmallStore().bind(node_version=1) == []
+
+
+@pytest.mark.parametrize(("cpu_before", "is_excused"), [("1", False), ("2", True)])
+def test_so_does_a_node_that_had_more_then_and_not_one_that_was_cordoned(cpu_before: str, is_excused: bool) -> None:
+    store = SmallStore()
+    store.node_version = store.put_node(cpu_before)
+    store.put_node("1", unschedulable=True)
+    assert (store.bind() == []) is is_excused
+
+
+@pytest.mark.parametrize(("cpu_before", "is_excused"), [("700m", False), ("200m", True)])
+def test_so_does_a_pod_that_requested_less_then_and_not_one_that_runs_since(cpu_before: str, is_excused: bool) -> None:
+    store = SmallStore()
+    store.pod_version = store.put_pod("default/a", cpu_before)
+    store.put_pod("default/a", phase="Running")
+    assert (store.bind() == []) is is_excused
+
+
+def test_nor_does_a_history_that_is_compacted_show_what_it_knew() -> None:
+    store = SmallStore()
+    store.model.etcd.compact(store.model.etcd.revision)
+    assert store.bind() == []
 
 
 def test_another_node_than_the_reserved_one_is_reported() -> None:
@@ -284,14 +309,91 @@ def test_the_late_answer_to_the_binding_of_a_pod_that_was_made_again_says_nothin
     assert SmallStore().bind(uid="b before") == []
 
 
-def reserving(store: SmallStore, uid: str) -> list[str]:
-    """What is said where b is reserved beside a, by a scheduler that has known nothing else of the node."""
+def ledger_on(store: SmallStore, own: dict[str, str]) -> Mock:
+    """The plugin of a scheduler that knows one node, and has reserved some for pods."""
     cluster = cluster_of([make_node("node", {"cpu": "1", "pods": "10"})])
     ledger = Mock(Ledger, who="replica-0", handle=Mock(cluster=cluster))
-    store.rule._own[ledger] = {}
+    store.rule._own[ledger] = own
+    return ledger
+
+
+def reserving(store: SmallStore, uid: str, ledger: Mock | None = None) -> list[str]:
+    """What is said where b is reserved beside a, by a scheduler that has known nothing else of the node."""
+    ledger = ledger or ledger_on(store, {})
     pod = make_pod("b", uid=uid)
     entry = LedgerEntry("reserve", ledger, CycleState(pod), pod, "node")
-    return [*store.rule._problems(entry, {}, {"a": "default/a"}, 0)]
+    return [*store.rule._problems(entry, store.rule._own[ledger], {"a": "default/a"}, 0)]
+
+
+def with_one_reserved(store: SmallStore, uid: str = "c") -> Mock:
+    """A scheduler that has reserved the node for c, too, which waits in the API server, and does not count there."""
+    store.put_pod("default/c", node="")
+    store.reserve(uid)
+    return ledger_on(store, {uid: "node"})
+
+
+FORGOTTEN = "default/c does not count, for which this scheduler has reserved the node"
+
+
+def test_a_pod_is_reported_for_which_a_scheduler_has_reserved_a_node_where_it_does_not_count() -> None:
+    store = SmallStore()
+    assert reserving(store, "b before", with_one_reserved(store)) == [FORGOTTEN]
+
+
+def delete_c(store: SmallStore) -> None:
+    store.model.etcd.delete(PODS, "default/c")
+
+
+def end_c(store: SmallStore) -> None:
+    store.put_pod("default/c", node="", phase="Failed")
+
+
+def bind_c_elsewhere(store: SmallStore) -> None:
+    store.put_pod("default/c", node="other")
+
+
+def restore_etcd(store: SmallStore) -> None:
+    store.model.etcd.restore(store.model.etcd.save(), bump_revision=1000)
+
+
+@pytest.mark.parametrize("act", [delete_c, end_c, bind_c_elsewhere, restore_etcd])
+def test_it_need_not_count_once_it_has_ended_or_is_elsewhere_nor_what_was_reserved_before_etcd_was_restored(
+    act: Callable[[SmallStore], None],
+) -> None:
+    store = SmallStore()
+    ledger = with_one_reserved(store)
+    act(store)
+    assert reserving(store, "b before", ledger) == []
+
+
+def test_nor_need_a_pod_count_that_was_given_back_or_made_again_or_has_another_node_or_is_reserved_again() -> None:
+    store = SmallStore()
+    ledger = with_one_reserved(store)
+    now: list[dict[str, str]] = [{}, {"c": "other"}]
+    for own in now:
+        store.rule._own[ledger] = own
+        assert reserving(store, "b before", ledger) == []
+    assert reserving(store, "b before", with_one_reserved(store, "c before")) == []
+    assert reserving(store, "c", with_one_reserved(store)) == []
+
+
+@pytest.mark.parametrize("has_reserved", [True, False])
+def test_too_much_on_a_node_is_not_excused_by_a_pod_for_which_the_scheduler_had_reserved_it(
+    has_reserved: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SmallStore()
+    store.model.etcd.delete(PODS, "default/a")
+    ledger = with_one_reserved(store)
+    if not has_reserved:
+        store.rule._own[ledger].clear()
+    monkeypatch.setattr(store.rule, "_known_versions", lambda _: [store.pod_version, store.node_version])
+    pod = make_pod("b", uid="b")
+    store.rule._note(LedgerEntry("reserve", ledger, CycleState(pod), pod, "node"))
+    store.put_pod("default/c")
+    found = [line.partition(": ")[2] for line in store.see_binding()]
+    too_much = "replica-0 binds default/b to node: too little cpu is left beside 1 pods"
+    forgotten = f"replica-0 reserves node for default/b: {FORGOTTEN}"
+    assert found == ([forgotten, too_much] if has_reserved else [])
 
 
 def test_a_pod_that_was_made_again_under_its_name_is_not_judged_for_the_one_before() -> None:
