@@ -156,6 +156,7 @@ class ScheduledCluster:
             service_decides=scenario.mode in ("replace", "preempting"),
             service_preempts=scenario.mode == "preempting",
             is_pair=scenario.is_pair,
+            faults=self.faults,
         )
 
     def run(self) -> None:

@@ -5,6 +5,7 @@ import re
 import signal
 from typing import Final
 
+from tests.worlds.faults.cluster import CLUSTER_FAULTS
 from tests.worlds.invariants.observed import Observed
 from tests.worlds.settings.plugin_moods import BAD_MOOD
 
@@ -61,7 +62,8 @@ _EXPECTED: Final = (
         "`serve` has made room there for another pod while the replica waited, such as for another extender",
     ),
 )
-# The same, only while there are faults, and until the last one has been over for _SETTLES_SECONDS.
+# The same, only while there are faults, and until the last one has been over for _SETTLES_SECONDS. Faults of the
+# cluster itself explain none of that: to programs, they look like what people do.
 _EXPECTED_WITH_FAULTS: Final = (
     (r"WARNING [a-z]+: .*; next (list|watch) in", "a list or watch broke, or was refused"),
     (r"WARNING [a-z]+: .*; the watch goes on", "the API server does not say at which version it is"),
@@ -98,10 +100,6 @@ _EXPECTED_WITH_FAULTS: Final = (
     (r"WARNING failed error=pod \S+ was asked about again in the meantime ", "`serve` was late, or a replica new"),
     (r"WARNING failed error=binding \S+ to \S+: extender-service was stopped .*verb=bind$", "`serve` ends meanwhile"),
     (
-        r"WARNING failed error=running PreBind plugin \S+ binding volumes: .* could not find v1\.PersistentVolumeClaim",
-        "etcd was restored, and does not have the claim any more",
-    ),
-    (
         r"WARNING failed error=pod \S+ may be bound already to \S+ .*verb=filter$",
         "the API server answers neither a binding nor a read of the pod, which is now asked about without that node",
     ),
@@ -109,13 +107,20 @@ _EXPECTED_WITH_FAULTS: Final = (
         r"WARNING failed error=pod \S+ is already bound to \S+ .*verb=bind$",
         "the replica got no answer to the call that bound the pod, or another made it, and its watch lags",
     ),
+)
+# The same, only after etcd was restored, and for _SETTLES_SECONDS.
+_EXPECTED_AFTER_RESTORE: Final = (
+    (
+        r"WARNING failed error=running PreBind plugin \S+ binding volumes: .* could not find v1\.PersistentVolumeClaim",
+        "etcd does not have the claim any more",
+    ),
     (
         r"ERROR a pod that is in flight was queued once more, and is dropped",
-        "etcd was restored, and a list shows as unbound what the watch has shown bound before its attempt had ended",
+        "a list shows as unbound what the watch has shown bound before its attempt had ended",
     ),
     (
         r"WARNING failed error=pod \S+ is no longer bound to \S+: etcd was restored .*verb=bind$",
-        "etcd was restored, and the replica's watch shows that already, that of `serve` does not",
+        "the replica's watch shows that already, that of `serve` does not",
     ),
 )
 # What a fault has cut silently may be an idle connection, used within 60 s, or the watch of a kind that seldom changes,
@@ -129,17 +134,23 @@ _WRONG_REQUEST: Final = re.compile(
 )
 _EXPECTED_LINES: Final = re.compile("|".join(f"(?:{pattern})" for pattern, _ in _EXPECTED))
 _WITH_FAULTS: Final = re.compile("|".join(f"(?:{pattern})" for pattern, _ in _EXPECTED_WITH_FAULTS))
+_AFTER_RESTORE: Final = re.compile("|".join(f"(?:{pattern})" for pattern, _ in _EXPECTED_AFTER_RESTORE))
+_KINDS_OF_CLUSTER: Final = {kind.name for kind in CLUSTER_FAULTS}
 _LEVELS: Final = ("WARNING ", "ERROR ", "CRITICAL ")
 _SIGTERM: Final = f"gets signal {signal.SIGTERM}"
+_COMPARES: Final = "INFO compared the cache with the API server "
+_DIFFERS: Final = "WARNING the cache differs: "
+_MOST_COMPARISONS: Final = 2
 # How a program ends that fails, except by LeaseLostError alone.
 _FAILS: Final = re.compile(r"fails: (?!(?:\w*ExceptionGroup\()*LeaseLostError\(\)\)*$)")
 
 
 class NothingUnexpectedLogged:
     """No program logs an error or a warning, except those that a fault or the world's own setup explains (_EXPECTED),
-    some of them only as long as there are faults (_EXPECTED_WITH_FAULTS). Among these, `serve` may refuse to bind a pod
-    that is bound elsewhere: a replica that got no answer in time asks again until its own watch shows the pod bound. So
-    does kube-scheduler (handleSchedulingFailure: "In the case of extender, the pod may have been bound successfully").
+    some of them only as long as there are faults (_EXPECTED_WITH_FAULTS), or after etcd was restored
+    (_EXPECTED_AFTER_RESTORE). With faults, `serve` may refuse to bind a pod that is bound elsewhere: a replica that got
+    no answer in time asks again until its own watch shows the pod bound. So does kube-scheduler
+    (handleSchedulingFailure: "In the case of extender, the pod may have been bound successfully").
     And it may not choose a node for a pod while it is not known whether an earlier binding, to a node that the replica
     does not ask about any more, was carried out: that would bind the pod twice. So the replica tries again.
 
@@ -155,6 +166,10 @@ class NothingUnexpectedLogged:
 
     def __init__(self, observed: Observed) -> None:
         self._observed = observed
+        self._restored_at: list[float] = []
+        observed.model.etcd.on_restore.append(lambda: self._restored_at.append(observed.now))
+        has_faults = any(fault.kind not in _KINDS_OF_CLUSTER for fault in observed.faults)
+        self._settled_at = observed.calm_from + _SETTLES_SECONDS if has_faults else 0.0
 
     def at_end(self) -> None:
         """Look at all lines of the history."""
@@ -166,9 +181,39 @@ class NothingUnexpectedLogged:
                     self._observed.violated(self, what, at=at)
 
     def _is_expected(self, text: str, at: float) -> bool:
-        calm_from = self._observed.calm_from
-        has_faults = calm_from > 0.0 and at < calm_from + _SETTLES_SECONDS
-        return bool(_EXPECTED_LINES.match(text) or (has_faults and _WITH_FAULTS.match(text)))
+        if _EXPECTED_LINES.match(text) or (at < self._settled_at and _WITH_FAULTS.match(text)):
+            return True
+        is_restored = any(restored <= at < restored + _SETTLES_SECONDS for restored in self._restored_at)
+        return is_restored and _AFTER_RESTORE.match(text) is not None
+
+
+class DifferencesEnd:
+    """Where people ask for comparisons of the cache with the API server, no program logs the same difference at three
+    in a row, of which the last comes more than 100 s after the first: no watch is behind for so long.
+    """
+
+    name = "differences end"
+
+    def __init__(self, observed: Observed) -> None:
+        self._observed = observed
+
+    def at_end(self) -> None:
+        """Look at all comparisons in the history."""
+        # What each program logged at its last comparison, and at the one before: since when, and how often in a row.
+        before: dict[str, dict[str, tuple[float, int]]] = {}
+        now: dict[str, dict[str, tuple[float, int]]] = {}
+        for line in self._observed.world.trace.lines:
+            at, _, what = line.split(" ", 2)
+            who, _, text = what.partition(": ")
+            if text == "starts":
+                now[who] = {}
+            elif text.startswith(_COMPARES):
+                before[who], now[who] = now.get(who, {}), {}
+            elif text.startswith(_DIFFERS):
+                since, count = before[who].get(text, (float(at), 0))
+                now[who][text] = since, count + 1
+                if count >= _MOST_COMPARISONS and float(at) - since > _SETTLES_SECONDS:
+                    self._observed.violated(self, f"{what}, as at {count} comparisons before", at=at)
 
 
 class ProgramsRunOn:

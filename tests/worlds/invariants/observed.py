@@ -6,6 +6,7 @@ from typing import Protocol
 
 from extender_service.config.rules import Rules, rules_of
 from tests.worlds.api_server.server import ApiServer
+from tests.worlds.faults.plan import Plan
 from tests.worlds.simulation.http_face import Served
 from tests.worlds.simulation.process import Process
 from tests.worlds.simulation.served_model import ServedModel
@@ -53,10 +54,10 @@ class Lasting:
 class Observed:
     """A world before it runs, and its parts.
 
-    `replicas` are the schedulers, `service` is `serve` if it runs, `api_servers` are what they ask. From
-    `calm_from` on, in the world's time, there are no faults. With `service_decides`, the schedulers themselves look at
-    nothing except amounts, and with `service_preempts` not at these either. With `is_pair`, `serve` works only while
-    the one replica leads.
+    `replicas` are the schedulers, `service` is `serve` if it runs, `api_servers` are what they ask. `faults` are all
+    that happen; from `calm_from` on, in the world's time, there are none. With `service_decides`, the schedulers
+    themselves look at nothing except amounts, and with `service_preempts` not at these either. With `is_pair`, `serve`
+    works only while the one replica leads.
     """
 
     world: World
@@ -68,6 +69,7 @@ class Observed:
     service_decides: bool = False
     service_preempts: bool = False
     is_pair: bool = False
+    faults: Plan = ()
     violations: "Violations" = field(default_factory=lambda: Violations())
 
     @property

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import signal
 from collections.abc import Callable, Coroutine
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -14,13 +15,15 @@ from extender_service.command.schedule.election import LeaseLostError
 from extender_service.kube.types.watched_pods import AnyPod
 from extender_service.seams import Machine
 from tests.worlds.api_server.server import ApiServer
-from tests.worlds.invariants.logs import EveryErrorRead, NothingUnexpectedLogged, ProgramsRunOn
+from tests.worlds.faults.plan import Fault, Plan
+from tests.worlds.invariants.logs import DifferencesEnd, EveryErrorRead, NothingUnexpectedLogged, ProgramsRunOn
 from tests.worlds.invariants.observed import Observed
 from tests.worlds.scenarios import Scenario, ScheduledCluster
 from tests.worlds.simulation.clocks import MachineClocks
 from tests.worlds.simulation.process import Process
 from tests.worlds.simulation.world import World
 
+_FREEZES = (Fault(10.0, "freeze", "replica-0", 4.0),)
 _NOMINATES_BOUND = "status.nominatedNodeName: Forbidden: may not be set on pods that are already bound to a node"
 
 
@@ -81,7 +84,6 @@ def test_a_line_that_others_in_the_cluster_or_the_setup_explain_is_not(observed:
         "WARNING failed error=binding default/a to b: try again later (429 TooManyRequests) ms=7.7 node=b verb=bind",
         "WARNING failed error=extender-service does not know the cluster well enough to decide: stale ms=1",
         "WARNING failed error=pod default/a is already bound to b ms=1 node=c pod=default/a verb=bind",
-        'WARNING failed error=running PreBind plugin "V": binding volumes: it could not find v1.PersistentVolumeClaim',
         "WARNING failed error=binding default/a to b: extender-service was stopped ms=5 node=b pod=default/a verb=bind",
         "WARNING failed error=pod default/a is being bound to b ms=250.1 pod=default/a verb=filter",
         "WARNING failed error=pod default/a is being bound ms=4.1 pod=default/a verb=filter",
@@ -90,12 +92,82 @@ def test_a_line_that_others_in_the_cluster_or_the_setup_explain_is_not(observed:
     ],
 )
 def test_some_lines_are_explained_only_while_there_are_faults(text: str, at: float, is_expected: bool) -> None:
+    assert (reported_of(text, at, _FREEZES) == []) is is_expected
+
+
+def reported_of(text: str, at: float, faults: Plan, restored_at: float | None = None) -> list[str]:
+    """What is said of a line of a world with faults until 300 s, in which etcd may be restored."""
     world = World(1)
-    observed = Observed(world, ApiServer(MachineClocks(world.timeline).wall, Random(1)), [], calm_from=300.0)
+    model = ApiServer(MachineClocks(world.timeline).wall, Random(1))
+    observed = Observed(world, model, [], calm_from=300.0, faults=faults)
+    rule = NothingUnexpectedLogged(observed)
     world.timeline.call_at(at, lambda: world.trace.write("service", text))
+    if restored_at is not None:
+        world.timeline.call_at(restored_at, lambda: model.etcd.restore(model.etcd.save()))
     world.run(450.0)
-    NothingUnexpectedLogged(observed).at_end()
-    assert (observed.violations.lines() == []) is is_expected
+    rule.at_end()
+    return observed.violations.lines()
+
+
+@pytest.mark.parametrize(
+    "text", ["ERROR lost the leader lease holder=b", "WARNING nodes: nothing came for 6 s; next watch in 0.0 s"]
+)
+def test_faults_of_the_cluster_itself_explain_none_of_these(text: str) -> None:
+    burst = Fault(10.0, "label-burst", "cluster", 2.0, 30.0)
+    assert len(reported_of(text, 20.0, (burst,))) == 1
+    assert reported_of(text, 20.0, (burst, *_FREEZES)) == []
+
+
+@pytest.mark.parametrize(
+    ("at", "restored_at", "is_expected"),
+    [(100.0, 90.0, True), (185.0, 90.0, True), (195.0, 90.0, False), (80.0, 90.0, False), (100.0, None, False)],
+)
+@pytest.mark.parametrize(
+    "text",
+    [
+        'WARNING failed error=running PreBind plugin "V": binding volumes: it could not find v1.PersistentVolumeClaim',
+        "ERROR a pod that is in flight was queued once more, and is dropped pod=default/a",
+        "WARNING failed error=pod default/a is no longer bound to b: etcd was restored ms=1 pod=default/a verb=bind",
+    ],
+)
+def test_some_are_explained_only_after_etcd_was_restored(
+    text: str, at: float, restored_at: float | None, is_expected: bool
+) -> None:
+    assert (reported_of(text, at, _FREEZES, restored_at) == []) is is_expected
+
+
+def compared(*comparisons: tuple[float, str], starts_at: float | None = None) -> list[str]:
+    """What is said of comparisons of a program at some times, each with one difference or none."""
+    world = World(1)
+    observed = Observed(world, ApiServer(MachineClocks(world.timeline).wall, Random(1)), [])
+
+    def log(difference: str) -> None:
+        world.trace.write("replica-0", f"INFO compared the cache with the API server differences={bool(difference):d}")
+        if difference:
+            world.trace.write("replica-0", f"WARNING the cache differs: {difference}")
+
+    for at, difference in comparisons:
+        world.timeline.call_at(at, partial(log, difference))
+    if starts_at is not None:
+        world.timeline.call_at(starts_at, lambda: world.trace.write("replica-0", "starts"))
+    world.run(450.0)
+    DifferencesEnd(observed).at_end()
+    return observed.violations.lines()
+
+
+def test_a_difference_of_the_cache_that_stays_is_reported() -> None:
+    text = "replica-0: WARNING the cache differs: missed pods (1): default/a, as at 2 comparisons before"
+    missed = "missed pods (1): default/a"
+    assert compared((10.0, missed), (50.0, missed), (111.0, missed)) == [f"111.000000 differences end: {text}"]
+
+
+def test_one_that_ends_or_is_another_one_or_is_new_is_not_nor_that_of_a_process_before() -> None:
+    missed, other = "missed pods (1): default/a", "missed pods (1): default/b"
+    assert compared((10.0, missed), (150.0, missed)) == []
+    assert compared((10.0, missed), (50.0, missed), (100.0, missed)) == []
+    assert compared((10.0, missed), (50.0, ""), (111.0, missed)) == []
+    assert compared((10.0, missed), (50.0, other), (111.0, missed)) == []
+    assert compared((10.0, missed), (50.0, missed), (111.0, missed), starts_at=60.0) == []
 
 
 @pytest.mark.parametrize(
@@ -121,12 +193,7 @@ def test_such_lines_are_reported_without_faults(observed: Observed, text: str) -
     ],
 )
 def test_a_request_that_is_wrong_is_reported_with_faults_too(text: str) -> None:
-    world = World(1)
-    observed = Observed(world, ApiServer(MachineClocks(world.timeline).wall, Random(1)), [], calm_from=300.0)
-    world.timeline.call_at(100.0, lambda: world.trace.write("replica-0", text))
-    world.run(450.0)
-    NothingUnexpectedLogged(observed).at_end()
-    assert len(observed.violations.lines()) == 1
+    assert len(reported_of(text, 100.0, _FREEZES)) == 1
 
 
 def test_an_error_of_a_task_that_nothing_waits_for_is_reported(observed: Observed) -> None:

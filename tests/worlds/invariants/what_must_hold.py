@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from tests.worlds.api_server.server import ApiServer
+from tests.worlds.faults.plan import Plan
 from tests.worlds.invariants.bindings import BoundOnce, PlacesOfBoundPodsKept
 from tests.worlds.invariants.bounds import WithinBounds
 from tests.worlds.invariants.endings import (
@@ -15,7 +16,7 @@ from tests.worlds.invariants.endings import (
     QueuesComplete,
 )
 from tests.worlds.invariants.leaders import LeaseCountedFromRequest, LeaseTakenInTurn, WrittenByLeader
-from tests.worlds.invariants.logs import EveryErrorRead, NothingUnexpectedLogged, ProgramsRunOn
+from tests.worlds.invariants.logs import DifferencesEnd, EveryErrorRead, NothingUnexpectedLogged, ProgramsRunOn
 from tests.worlds.invariants.observed import Always, InTheEnd, Observed
 from tests.worlds.invariants.requests import RequestsApart, WatchesPaced
 from tests.worlds.invariants.reservations import ReservationsBalanced, ReservationsEnded
@@ -43,6 +44,7 @@ _ALWAYS: Sequence[Callable[[Observed], Always]] = (
     WatchesKeepUp,
     QueueMovesOn,
     NothingUnexpectedLogged,
+    DifferencesEnd,
     ProgramsRunOn,
     EveryErrorRead,
 )
@@ -75,9 +77,10 @@ class WhatMustHold:
         service_decides: bool = False,
         service_preempts: bool = False,
         is_pair: bool = False,
+        faults: Plan = (),
     ) -> None:
         self.observed = Observed(
-            world, model, replicas, service, api_servers, calm_from, service_decides, service_preempts, is_pair
+            world, model, replicas, service, api_servers, calm_from, service_decides, service_preempts, is_pair, faults
         )
         balanced, tried = ReservationsBalanced(self.observed), FittingPodsTried(self.observed)
         self._always: list[Always] = [*(make(self.observed) for make in _ALWAYS), balanced, tried]
