@@ -1,16 +1,21 @@
 """What holds of the sizes of things: a program may have much to do, but keeps no more than that takes."""
 
+import math
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from extender_service.caches import caches
 from extender_service.cluster.sources.api_server import ApiServer
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.cluster.state.placements import Placement
+from extender_service.extender.expectations import UNKNOWN_SECONDS
 from extender_service.queue.in_flight_events import POD_POPPED
 from tests.worlds.api_server.etcd import Change
 from tests.worlds.api_server.kinds import PODS, Kind
-from tests.worlds.invariants.insides import SchedulerInsides, scheduler_insides, service_insides
+from tests.worlds.invariants.insides import SchedulerInsides, ServiceInsides, scheduler_insides, service_insides
 from tests.worlds.invariants.observed import Observed
 from tests.worlds.simulation.process import Process
+from tests.worlds.waits.parties import is_held_up
 
 _SECONDS_BETWEEN_LOOKS = 10.0
 # A program has some 45 tasks and 20 connections at rest. Each pod adds a few while it is bound, or its events written.
@@ -21,6 +26,8 @@ _CONNECTIONS_A_POD = 2
 # Kept for pods in flight: at most some changes of each pod, and of the nodes.
 _EVENTS_A_POD = 40
 _EVENTS = 2000
+# `serve` may be held up between two looks and a third one, and then ends what it expects within a second.
+_OVERDUE_SECONDS = 2 * _SECONDS_BETWEEN_LOOKS + 2.0
 
 
 class WithinBounds:
@@ -28,6 +35,10 @@ class WithinBounds:
     there ever was at a time; so many pods at most are queued, in flight and placed, and those beside them that have
     gone while the program's watch has not shown that yet, under whose names others may be by now; and each cache is
     within its bound in bytes.
+
+    `serve` reserves a node for a pod for ten minutes at most unless its binding begins, and for five seconds if its
+    watch does not show the pod, by the clock of its machine. Looks leave 22 s beyond that, and begin again where it was
+    held up.
     """
 
     name = "within bounds"
@@ -36,6 +47,7 @@ class WithinBounds:
         self._observed = observed
         self._pods = self._most_pods = 0
         self._gone_at: list[int] = []  # revisions
+        self._expected = ExpectedPods()
         observed.model.etcd.listeners.append(self._count)
         observed.model.etcd.on_restore.append(self._count_again)
         observed.world.timeline.call_later(_SECONDS_BETWEEN_LOOKS, self._look)
@@ -58,6 +70,9 @@ class WithinBounds:
                 for what, size, most in self._sizes(process):
                     if size > most:
                         self._observed.violated(self, f"{process.name} has {size} {what}, more than {most}")
+            if (service := service_insides(process)) is not None:
+                for text in self._expected.overdue(process, service, self._observed.now):
+                    self._observed.violated(self, f"{process.name} {text}")
 
     def _sizes(self, process: Process) -> Iterator[tuple[str, int, int]]:
         """Yield what a program has: a name, how many, and how many it may have."""
@@ -85,6 +100,40 @@ class WithinBounds:
         for cache in caches():
             if cache.size_bytes > cache.most_bytes:
                 self._observed.violated(self, f"the cache of {cache.name} has {cache.size_bytes} bytes")
+
+
+class _Expected(NamedTuple):
+    """Since when a placement has been seen, by the machine's clock that never goes back, and whether no look has found
+    its pod known so far."""
+
+    since: float
+    is_unknown: bool
+
+
+class ExpectedPods:
+    """The pods that `serve` expects on a node, look by look."""
+
+    def __init__(self) -> None:
+        self._seen: dict[Placement, _Expected] = {}
+
+    def overdue(self, process: Process, service: ServiceInsides, now: float) -> Iterator[str]:
+        """Take a look, and yield, once each, what `serve` still expects though its time is over."""
+        before, self._seen = self._seen, {}
+        if is_held_up(process, now):
+            return
+        cluster, clock = service.cluster, process.clocks.monotonic()
+        for placement in cluster.placements:
+            if placement.assumed:
+                continue
+            is_unknown = cluster.pod(placement.uid) is None
+            seen = before.get(placement, _Expected(clock, is_unknown))
+            is_unknown &= seen.is_unknown
+            most = UNKNOWN_SECONDS if is_unknown else service.extender.expectations._expected_seconds
+            is_overdue = clock - seen.since > most + _OVERDUE_SECONDS
+            self._seen[placement] = _Expected(math.inf if is_overdue else seen.since, is_unknown)
+            if is_overdue:
+                text = f"expects pod {placement.uid} on {placement.node_name} for {clock - seen.since:.0f} s"
+                yield f"{text}, which its watch does not show" if is_unknown else text
 
 
 def _of_scheduler(insides: SchedulerInsides, pods: int) -> Iterator[tuple[str, int, int]]:

@@ -2,11 +2,16 @@
 
 import asyncio
 from random import Random
+from types import SimpleNamespace
+from typing import Any, cast
 
+import pytest
+
+from tests.support.objects import cluster_of, make_node, make_pod
 from tests.worlds.api_server.kinds import PODS
 from tests.worlds.api_server.server import ApiServer
-from tests.worlds.invariants.bounds import WithinBounds
-from tests.worlds.invariants.insides import scheduler_insides
+from tests.worlds.invariants.bounds import ExpectedPods, WithinBounds
+from tests.worlds.invariants.insides import scheduler_insides, service_insides
 from tests.worlds.invariants.observed import Observed
 from tests.worlds.scenarios import Scenario, ScheduledCluster
 from tests.worlds.simulation.clocks import MachineClocks
@@ -67,3 +72,76 @@ def test_a_pod_counts_until_the_watch_shows_that_it_has_gone() -> None:
     assert nominations_reported(4, deletes=True) == [
         "20.000000 within bounds: replica-0 has 4 nominations, more than 3"
     ]
+
+
+class ExpectingService:
+    """A service that expects a pod on a node for good, and the clock of its machine."""
+
+    def __init__(self, *, is_known: bool = True) -> None:
+        self.clock = 0.0
+        self.cluster = cluster_of([make_node("node")])
+        if is_known:
+            self.cluster.apply_pod(make_pod("a", uid="a"))
+        self.placement = self.cluster.placements.place(make_pod("a", uid="a"), "a", "node")
+        expectations = SimpleNamespace(_expected_seconds=600.0)
+        self._insides = SimpleNamespace(cluster=self.cluster, extender=SimpleNamespace(expectations=expectations))
+        self.loop = SimpleNamespace(stops=0, _busy_until=0.0)
+        self._process = SimpleNamespace(loop=self.loop, clocks=SimpleNamespace(monotonic=lambda: self.clock))
+        self._rule = ExpectedPods()
+
+    def look(self, at: float) -> list[str]:
+        """What is said of it at a time."""
+        self.clock = at
+        return [*self._rule.overdue(cast(Any, self._process), cast(Any, self._insides), at)]
+
+
+def test_a_pod_that_is_expected_for_longer_than_ten_minutes_is_reported_once() -> None:
+    service = ExpectingService()
+    assert service.look(0.0) == service.look(610.0) == service.look(622.0) == []
+    assert service.look(623.0) == ["expects pod a on node for 623 s"]
+    assert service.look(633.0) == []
+
+
+def test_so_is_one_that_the_watch_has_not_shown_after_seconds() -> None:
+    service = ExpectingService(is_known=False)
+    assert service.look(0.0) == service.look(27.0) == []
+    assert service.look(28.0) == ["expects pod a on node for 28 s, which its watch does not show"]
+
+
+def test_one_that_the_watch_has_shown_meanwhile_may_be_expected_longer() -> None:
+    service = ExpectingService(is_known=False)
+    assert service.look(0.0) == []
+    service.cluster.apply_pod(make_pod("a", uid="a"))
+    assert service.look(40.0) == []
+
+
+def test_so_may_one_that_is_being_bound_or_expected_anew_and_any_while_the_service_is_held_up() -> None:
+    being_bound, expected_anew, frozen = (ExpectingService(is_known=False) for _ in range(3))
+    assert being_bound.look(0.0) == expected_anew.look(0.0) == frozen.look(0.0) == []
+    being_bound.placement.assume()
+    assert being_bound.look(40.0) == []
+    expected_anew.cluster.placements.place(make_pod("a", uid="a"), "a", "node")
+    assert expected_anew.look(40.0) == []
+    frozen.loop.stops = 1
+    assert frozen.look(20.0) == []
+    frozen.loop.stops = 0
+    assert frozen.look(40.0) == []
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_pod_that_was_never_there_is_expected_in_a_world_for_seconds_only(ends: bool) -> None:
+    cluster = ScheduledCluster(Scenario(seed=1, minutes=1.0, pods=0, mode="replace"))
+
+    def expect() -> None:
+        assert cluster.service is not None
+        service = service_insides(cluster.service)
+        assert service is not None
+        placement = service.cluster.placements.place(make_pod("ghost", uid="ghost"), "ghost", "node-0")
+        if ends:
+            service.extender.expectations.expect(placement)
+
+    cluster.world.timeline.call_at(18.0, expect)
+    cluster.run()
+    found = [line for line in cluster.holds.observed.violations.lines() if " expects " in line]
+    text = "50.000000 within bounds: service expects pod ghost on node-0 for 30 s, which its watch does not show"
+    assert found == ([] if ends else [text])
