@@ -1,20 +1,30 @@
 """What holds of the requests of a program: one that hangs holds up no other, and what fails is not tried too often."""
 
 import asyncio
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Hashable, Iterator, Mapping
 from types import CodeType, CoroutineType
 from typing import Any, Final
 
 from extender_service.kube.connection.client import KubeClient
+from extender_service.queue.queued_pod import QueuedPodInfo
+from extender_service.queue.scheduling_queue import SchedulingQueue
+from tests.worlds.actors.fitting import is_finished
 from tests.worlds.api_server.errors import RefusedError
+from tests.worlds.api_server.etcd import Change, Item
+from tests.worlds.api_server.kinds import CORE_EVENTS, EVENTS, LEASES, PODS, Kind
 from tests.worlds.api_server.routing import route
+from tests.worlds.invariants.insides import scheduler_insides
 from tests.worlds.invariants.observed import Observed
 from tests.worlds.simulation.http_face import Served
 from tests.worlds.simulation.process import Process
 
 _PACE_SECONDS: Final = 10.0
-_MOST_IN_THAT: Final = 100
+_MOST_READS: Final = 100
+_MOST_TRIES: Final = 30
+# Watches show what happens so much later at most.
+_SHOWN_SECONDS: Final = 100.0
+_WAKE_NO_POD: Final = (LEASES, EVENTS, CORE_EVENTS)
 _SECONDS_BETWEEN_LOOKS: Final = 2.0
 # A client lets far more requests be under way at once.
 _FEW: Final = 10
@@ -24,6 +34,28 @@ _IS_UNDER_WAY: Final = KubeClient._ask.__code__
 _Task = asyncio.Task[Any]
 
 
+class _Windows:
+    """Counts things in windows of ten seconds, one after the other."""
+
+    def __init__(self, observed: Observed) -> None:
+        self._observed = observed
+        self._counts: Counter[Hashable] = Counter()
+        self._exceeded: set[Hashable] = set()
+        self._ends_at = 0.0
+
+    def exceeds(self, thing: Hashable, most: int) -> bool:
+        """Count a thing; return whether there have been more of it in this window, for the first time."""
+        if self._observed.now >= self._ends_at:
+            self._counts.clear()
+            self._exceeded.clear()
+            self._ends_at = self._observed.now + _PACE_SECONDS
+        self._counts[thing] += 1
+        if self._counts[thing] <= most or thing in self._exceeded:
+            return False
+        self._exceeded.add(thing)
+        return True
+
+
 class WatchesPaced:
     """A program lists and watches a kind at most a hundred times in each window of ten seconds, whatever fails."""
 
@@ -31,22 +63,89 @@ class WatchesPaced:
 
     def __init__(self, observed: Observed) -> None:
         self._observed = observed
-        self._counts: Counter[tuple[str, str]] = Counter()
-        self._ends_at = 0.0
+        self._windows = _Windows(observed)
         observed.listen(self._count)
 
     def _count(self, served: Served) -> None:
-        if self._observed.now >= self._ends_at:
-            self._counts.clear()
-            self._ends_at = self._observed.now + _PACE_SECONDS
-        if served.request.method == "GET" and _is_collection(served.request.path):
-            self._counts[served.who, served.request.path] += 1
-            if self._counts[served.who, served.request.path] == _MOST_IN_THAT + 1:
-                text = f"{served.who} lists and watches {served.request.path} more than {_MOST_IN_THAT} times"
-                self._observed.violated(self, f"{text} in {_PACE_SECONDS:g} s")
+        path = served.request.path
+        is_read = served.request.method == "GET" and _is_collection(path)
+        if is_read and self._windows.exceeds((served.who, path), _MOST_READS):
+            text = f"{served.who} lists and watches {path} more than {_MOST_READS} times in {_PACE_SECONDS:g} s"
+            self._observed.violated(self, text)
 
     def at_end(self) -> None:
         """All was counted as it came."""
+
+
+class WorkPaced:
+    """In each window of ten seconds, a scheduler tries a pod thirty times at most, and a program sends a write of a
+    kind to an object thirty times at most, whatever fails.
+
+    Where pods leave backoff early, from v1.33 on, an event may have a pod tried again at once. So there, both may
+    happen once more for each change in the last 100 s, except of leases, of events, and of pods that stay where they
+    are.
+    """
+
+    name = "work paced"
+
+    def __init__(self, observed: Observed) -> None:
+        self._observed = observed
+        self._programs = {program.name: program for program in observed.programs}
+        self._followed: set[tuple[str, int]] = set()
+        self._windows = _Windows(observed)
+        self._changed_at: deque[float] = deque()
+        if observed.rules.leaves_backoff_early:
+            observed.model.etcd.listeners.append(self._note)
+        observed.listen(self._count_write)
+
+    def _note(self, kind: Kind, change: Change) -> None:
+        if kind not in _WAKE_NO_POD and (kind is not PODS or _place(change.before) != _place(change.after)):
+            self._changed_at.append(self._observed.now)
+
+    def _most(self) -> int:
+        while self._changed_at and self._changed_at[0] < self._observed.now - _SHOWN_SECONDS:
+            self._changed_at.popleft()
+        return _MOST_TRIES + len(self._changed_at)
+
+    def _count_write(self, served: Served) -> None:
+        self._follow(served.who)
+        method, path = served.request.method, served.request.path
+        if method != "GET" and not _is_collection(path):
+            self._count(served.who, f"sends {method} {path}")
+
+    def _follow(self, who: str) -> None:
+        """Follow what a new process tries. It asks the API server before."""
+        program = self._programs.get(who)
+        if program is None or (who, program.starts) in self._followed:
+            return
+        insides = scheduler_insides(program)
+        if insides is not None:
+            self._followed.add((who, program.starts))
+            self._follow_queue(who, insides.queue)
+
+    def _follow_queue(self, who: str, queue: SchedulingQueue) -> None:
+        pop = queue.pop
+
+        def pop_and_count() -> QueuedPodInfo | None:
+            info = pop()
+            if info is not None:
+                self._count(who, f"tries pod {info.key}")
+            return info
+
+        queue.pop = pop_and_count  # type: ignore[method-assign]
+
+    def _count(self, who: str, what: str) -> None:
+        most = self._most()
+        if self._windows.exceeds((who, what), most):
+            self._observed.violated(self, f"{who} {what} more than {most} times in {_PACE_SECONDS:g} s")
+
+    def at_end(self) -> None:
+        """All was counted as it came."""
+
+
+def _place(pod: Item | None) -> tuple[str, bool] | None:
+    """Return on which node a pod is, and whether it has ended; None if there is none."""
+    return None if pod is None else (pod.value["spec"].get("nodeName", ""), is_finished(pod.value))
 
 
 def _is_collection(path: str) -> bool:

@@ -18,7 +18,7 @@ from tests.worlds.invariants.endings import (
 from tests.worlds.invariants.leaders import LeaseCountedFromRequest, LeaseTakenInTurn, WrittenByLeader
 from tests.worlds.invariants.logs import DifferencesEnd, EveryErrorRead, NothingUnexpectedLogged, ProgramsRunOn
 from tests.worlds.invariants.observed import Always, InTheEnd, Observed
-from tests.worlds.invariants.requests import RequestsApart, WatchesPaced
+from tests.worlds.invariants.requests import RequestsApart, WatchesPaced, WorkPaced
 from tests.worlds.invariants.reservations import ReservationsBalanced, ReservationsEnded
 from tests.worlds.invariants.rooms import RoomKept, VolumesGivenOnce
 from tests.worlds.invariants.victims import VictimsChosen
@@ -41,6 +41,7 @@ _ALWAYS: Sequence[Callable[[Observed], Always]] = (
     WithinBounds,
     RequestsApart,
     WatchesPaced,
+    WorkPaced,
     WatchesKeepUp,
     QueueMovesOn,
     NothingUnexpectedLogged,
