@@ -5,17 +5,20 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from extender_service.caches import caches
+from extender_service.cluster.debugging.table_sizes import table_sizes
 from extender_service.cluster.sources.api_server import ApiServer
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.state.placements import Placement
 from extender_service.extender.expectations import UNKNOWN_SECONDS
 from extender_service.queue.in_flight_events import POD_POPPED
+from extender_service.queue.waiting_queues import ACTIVE
 from tests.worlds.api_server.etcd import Change
 from tests.worlds.api_server.kinds import PODS, Kind
 from tests.worlds.invariants.insides import SchedulerInsides, ServiceInsides, scheduler_insides, service_insides
 from tests.worlds.invariants.observed import Observed
 from tests.worlds.simulation.process import Process
 from tests.worlds.waits.parties import is_held_up
+from tests.worlds.waits.versions import known_versions
 
 _SECONDS_BETWEEN_LOOKS = 10.0
 # A program has some 45 tasks and 20 connections at rest. Each pod adds a few while it is bound, or its events written.
@@ -26,6 +29,9 @@ _CONNECTIONS_A_POD = 2
 # Kept for pods in flight: at most some changes of each pod, and of the nodes.
 _EVENTS_A_POD = 40
 _EVENTS = 2000
+# A table keeps at most so much of each object that is stored, and so much besides.
+_ENTRIES_AN_OBJECT = 2
+_ENTRIES = 50
 # `serve` may be held up between two looks and a third one, and then ends what it expects within a second.
 _OVERDUE_SECONDS = 2 * _SECONDS_BETWEEN_LOOKS + 2.0
 
@@ -77,10 +83,7 @@ class WithinBounds:
     def _sizes(self, process: Process) -> Iterator[tuple[str, int, int]]:
         """Yield what a program has: a name, how many, and how many it may have."""
         pods = self._most_pods
-        yield "tasks", len(process.loop.tasks()), _TASKS + _TASKS_A_POD * pods
-        ends = self._observed.world.network._transports
-        connections = sum(end.loop is process.loop and not end.is_gone for end in ends)
-        yield "connections", connections, _CONNECTIONS + _CONNECTIONS_A_POD * pods
+        yield from _of_loop(self._observed, process, pods)
         scheduler = scheduler_insides(process)
         if scheduler is not None:
             yield from _of_scheduler(scheduler, pods + self._gone_unseen(scheduler.api_server))
@@ -100,6 +103,26 @@ class WithinBounds:
         for cache in caches():
             if cache.size_bytes > cache.most_bytes:
                 self._observed.violated(self, f"the cache of {cache.name} has {cache.size_bytes} bytes")
+
+
+class AtRest:
+    """Each program has 100 tasks and 80 connections at most, and 4 and 2 for each pod that is active or in flight now,
+    however many there were. Each table of its cluster is within its limit; one without keeps two entries at most for
+    each object that is stored of what the program reads, and 50 more.
+    """
+
+    name = "at rest"
+
+    def problems(self, observed: Observed) -> Iterator[str]:
+        """Name what is larger."""
+        insides = [scheduler_insides(replica) for replica in observed.replicas]
+        busy_pods = sum(_busy_pods(each) for each in insides if each is not None)
+        for process in observed.programs:
+            if process.outcome is None:
+                sizes = [*_of_loop(observed, process, busy_pods), *_tables(observed, process)]
+                for what, size, most in sizes:
+                    if size > most:
+                        yield f"{process.name} has {size} {what}, more than {most}"
 
 
 class _Expected(NamedTuple):
@@ -134,6 +157,28 @@ class ExpectedPods:
             if is_overdue:
                 text = f"expects pod {placement.uid} on {placement.node_name} for {clock - seen.since:.0f} s"
                 yield f"{text}, which its watch does not show" if is_unknown else text
+
+
+def _of_loop(observed: Observed, process: Process, pods: int) -> Iterator[tuple[str, int, int]]:
+    """Yield the tasks and connections of a program, and how many it may have that has to do with so many pods."""
+    yield "tasks", len(process.loop.tasks()), _TASKS + _TASKS_A_POD * pods
+    ends = observed.world.network._transports
+    connections = sum(end.loop is process.loop and not end.is_gone for end in ends)
+    yield "connections", connections, _CONNECTIONS + _CONNECTIONS_A_POD * pods
+
+
+def _busy_pods(insides: SchedulerInsides) -> int:
+    """Return how many pods are active or in flight."""
+    return insides.queue.pending_counts()[ACTIVE] + insides.queue.in_flight_counts().get(POD_POPPED, 0)
+
+
+def _tables(observed: Observed, process: Process) -> Iterator[tuple[str, int, int]]:
+    """Yield the tables of a program's cluster."""
+    insides = scheduler_insides(process) or service_insides(process)
+    if insides is not None and insides.has_cache:
+        objects = sum(1 for kind, _ in known_versions(insides) for _ in observed.model.etcd.all(kind))
+        for name, entries, limit in table_sizes(insides.cluster):
+            yield f"entries in {name}", entries, _ENTRIES + _ENTRIES_AN_OBJECT * objects if limit is None else limit
 
 
 def _of_scheduler(insides: SchedulerInsides, pods: int) -> Iterator[tuple[str, int, int]]:

@@ -7,10 +7,13 @@ from typing import Any, cast
 
 import pytest
 
+from extender_service.cluster.debugging.table_sizes import TableSize
+from extender_service.queue.in_flight_events import POD_POPPED
+from extender_service.queue.waiting_queues import ACTIVE
 from tests.support.objects import cluster_of, make_node, make_pod
 from tests.worlds.api_server.kinds import PODS
 from tests.worlds.api_server.server import ApiServer
-from tests.worlds.invariants.bounds import ExpectedPods, WithinBounds
+from tests.worlds.invariants.bounds import AtRest, ExpectedPods, WithinBounds
 from tests.worlds.invariants.insides import scheduler_insides, service_insides
 from tests.worlds.invariants.observed import Observed
 from tests.worlds.scenarios import Scenario, ScheduledCluster
@@ -145,3 +148,65 @@ def test_a_pod_that_was_never_there_is_expected_in_a_world_for_seconds_only(ends
     found = [line for line in cluster.holds.observed.violations.lines() if " expects " in line]
     text = "50.000000 within bounds: service expects pod ghost on node-0 for 30 s, which its watch does not show"
     assert found == ([] if ends else [text])
+
+
+def at_rest(cluster: ScheduledCluster) -> list[str]:
+    """What is said of a world at rest."""
+    return [*AtRest().problems(cluster.holds.observed)]
+
+
+@pytest.fixture
+def settled() -> ScheduledCluster:
+    """A world that has bound its pods."""
+    cluster = ScheduledCluster(Scenario(seed=1, minutes=0.5, pods=20, mode="replace"))
+    cluster.run()
+    return cluster
+
+
+def test_a_world_that_has_settled_is_at_rest(settled: ScheduledCluster) -> None:
+    assert at_rest(settled) == []
+
+
+def test_tasks_and_connections_that_stay_are_reported_however_many_pods_there_were(
+    settled: ScheduledCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = settled.replicas[0].loop
+    monkeypatch.setattr(loop, "tasks", lambda: [None] * 101)
+    open_ends(settled, 81)
+    assert at_rest(settled) == [
+        "replica-0 has 101 tasks, more than 100",
+        "replica-0 has 81 connections, more than 80",
+    ]
+
+
+def open_ends(cluster: ScheduledCluster, count: int) -> None:
+    """Let the first replica have so many connections."""
+    loop = cluster.replicas[0].loop
+    end: Any = SimpleNamespace(loop=loop, is_gone=False)
+    others = [each for each in cluster.world.network._transports if each.loop is not loop]
+    cluster.world.network._transports = [*others, *[end] * count]
+
+
+@pytest.mark.parametrize("in_flight", [0, 5])
+def test_pods_that_are_active_or_in_flight_need_some(
+    settled: ScheduledCluster, in_flight: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    insides = scheduler_insides(settled.replicas[0])
+    assert insides is not None
+    monkeypatch.setattr(insides.queue, "pending_counts", lambda: {ACTIVE: 5})
+    monkeypatch.setattr(insides.queue, "in_flight_counts", lambda: {POD_POPPED: in_flight})
+    open_ends(settled, 91)
+    assert (at_rest(settled) == []) is bool(in_flight)
+
+
+@pytest.mark.parametrize(
+    ("entries", "limit", "is_fine"), [(4, 4, True), (5, 4, False), (50, None, True), (5000, None, False)]
+)
+def test_a_table_that_keeps_more_than_it_may_is_reported(
+    settled: ScheduledCluster, entries: int, limit: int | None, is_fine: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = [TableSize("leaks", entries, limit)]
+    monkeypatch.setattr("tests.worlds.invariants.bounds.table_sizes", lambda _: sizes)
+    found = at_rest(settled)
+    assert (found == []) is is_fine
+    assert all(f"has {entries} entries in leaks, more than " in line for line in found)

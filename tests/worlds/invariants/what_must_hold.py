@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from tests.worlds.api_server.server import ApiServer
 from tests.worlds.faults.plan import Plan
 from tests.worlds.invariants.bindings import BoundOnce, PlacesOfBoundPodsKept
-from tests.worlds.invariants.bounds import WithinBounds
+from tests.worlds.invariants.bounds import AtRest, WithinBounds
 from tests.worlds.invariants.endings import (
     AllReady,
     AllRun,
@@ -54,6 +54,7 @@ _IN_THE_END: Sequence[Callable[[], InTheEnd]] = (
     QueuesComplete,
     CachesEqual,
     NothingLeftOver,
+    AtRest,
     LeaderAgreed,
     AllReady,
 )
