@@ -9,13 +9,22 @@ knowledge.
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from extender_service.kube.types.core import pod_name
+from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.pods import pod_uid
-from tests.worlds.actors.fitting import amounts_of, is_finished, ports_collide, requests_of, shortage
+from tests.worlds.actors.fitting import (
+    amounts_of,
+    is_finished,
+    ports_collide,
+    requests_of,
+    selects,
+    shortage,
+    tolerates,
+)
 from tests.worlds.api_server.etcd import Change, Item
 from tests.worlds.api_server.kinds import CLAIMS, NODES, PODS, VOLUMES, Kind
 from tests.worlds.api_server.messages import Response
@@ -23,9 +32,12 @@ from tests.worlds.invariants.insides import scheduler_insides, service_insides
 from tests.worlds.invariants.ledger import Ledger, LedgerEntry, listen_to_ledgers
 from tests.worlds.invariants.observed import Observed
 from tests.worlds.simulation.http_face import Served
+from tests.worlds.simulation.process import Process
 
 Object = dict[str, Any]
 _BINDING = "/binding"
+_KEEPS_OUT: Final = ("NoSchedule", "NoExecute")
+_CORDONED: Final = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
 class _OnNode(NamedTuple):
@@ -93,7 +105,9 @@ class RoomKept:
     there, or that it has itself bound or reserved there; no other pod counts; and beside all of them the node has room
     for the pod: by its allocatable, its ports, and the claims with ReadWriteOncePod. A node has
     nothing of a resource that it does not name. Where `serve` decides in place of the scheduler's plugins, ports and
-    claims are for `serve` alone to look at, whose watch may be ahead.
+    claims are for `serve` alone to look at, whose watch may be ahead. Where a scheduler asks no extender about a pod,
+    it reserves in the turn in which it decides: then the pod selects the node, tolerates its taints, and that it is
+    cordoned, as its watch has shown both.
 
     In the API server: a binding goes to the node that was reserved. It puts the node over its allocatable, or gives a
     port of it twice, only if something came after the version that the scheduler knew then: another pod for which it
@@ -145,18 +159,22 @@ class RoomKept:
         known = frozenset((*counted, *dict(self._reserved_on(ledger, node_name))))
         reserved = _Reserved(self._observed.now, pod_name(entry.pod), node_name, known, versions[0], versions[1])
         self._reserved[ledger.who, uid] = reserved
-        for problem in self._problems(entry, own, counted, versions[0]):
+        for problem in chain(self._problems(entry, own, counted, versions[0]), self._unsuitable(entry, *versions)):
             self._observed.violated(self, f"{ledger.who} reserves {node_name} for {pod_name(entry.pod)}: {problem}")
         own[uid] = node_name
 
-    def _known_versions(self, ledger: Ledger) -> list[int]:
+    def _process(self, ledger: Ledger) -> Process:
+        return next(each for each in self._observed.programs if each.name == ledger.who)
+
+    def _known_versions(self, ledger: Ledger) -> tuple[int, int]:
         """Return the versions of pods and of nodes that the watches of a ledger's process have shown."""
-        process = next(each for each in self._observed.programs if each.name == ledger.who)
+        process = self._process(ledger)
         is_service = process is self._observed.service
         insides = service_insides(process) if is_service else scheduler_insides(process)
         assert insides is not None, "it runs, and has come so far"
         states = insides.api_server.states
-        return [int(states[plural].last_resource_version or 0) for plural in ("pods", "nodes")]
+        pods, nodes = (int(states[plural].last_resource_version or 0) for plural in ("pods", "nodes"))
+        return pods, nodes
 
     def _reserved_on(self, ledger: Ledger, node_name: str) -> Iterator[tuple[str, str]]:
         """Yield the UID and the key of each pod for which a process has reserved a node since etcd was last restored,
@@ -196,6 +214,31 @@ class RoomKept:
         if looks_at_all:
             yield from self._shared_claims(item.value, entry.ledger, version)
 
+    def _unsuitable(self, entry: LedgerEntry, pods_version: int, nodes_version: int) -> Iterator[str]:
+        """Yield why a pod must not be on its node, by what the scheduler knew, if that alone has decided."""
+        if not self._decides_alone(entry.ledger, entry.pod):
+            return
+        pod, node = self._at(PODS, pod_name(entry.pod), pods_version), self._at(NODES, entry.node_name, nodes_version)
+        if pod is None or _uid(pod) != pod_uid(entry.pod) or node is None:
+            return
+        if not selects(pod.value, node.value):
+            yield "it does not select the node"
+        if not tolerates(pod.value, node.value["spec"].get("taints", ()), _KEEPS_OUT):
+            yield "it does not tolerate a taint of the node"
+        if node.value["spec"].get("unschedulable") and not tolerates(pod.value, [_CORDONED], _KEEPS_OUT):
+            yield "it does not tolerate that the node is cordoned"
+
+    def _decides_alone(self, ledger: Ledger, pod: Pod) -> bool:
+        """Return whether a scheduler has all its plugins, and asks no extender about a pod."""
+        if ledger.who not in self._replicas or not self._looks_at_all(ledger.who):
+            return False
+        insides = scheduler_insides(self._process(ledger))
+        return insides is not None and not insides.scheduler._attempts.asks_extenders(pod)
+
+    def _at(self, kind: Kind, key: str, version: int) -> Item | None:
+        """Return an object as it was at a version; None, too, if that is compacted."""
+        return self._etcd.item_at(kind, key, version) if version >= self._etcd.compacted else None
+
     def _waits(self, uid: str, key: str) -> bool:
         """Return whether the API server has a pod on no node."""
         item = self._etcd.get(PODS, key)
@@ -223,7 +266,7 @@ class RoomKept:
         A pod that went, and was made again under its name, is left out: nothing says any more what it requested.
         """
         for uid, key in keys.items():
-            then = self._etcd.item_at(PODS, key, version) if version >= self._etcd.compacted else None
+            then = self._at(PODS, key, version)
             found = [each for each in (then, self._etcd.get(PODS, key)) if each is not None and _uid(each) == uid]
             if found and not is_finished(found[0].value):
                 yield found[0].value
@@ -290,7 +333,7 @@ class RoomKept:
 
     def _offers_as_known(self, node: Item, version: int) -> bool:
         """Return whether a node has what it had at a version."""
-        then = self._etcd.item_at(NODES, node.key, version) if version >= self._etcd.compacted else None
+        then = self._at(NODES, node.key, version)
         return then is not None and _allocatable(then) == _allocatable(node)
 
     def at_end(self) -> None:

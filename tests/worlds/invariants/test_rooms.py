@@ -42,6 +42,11 @@ def drop_filter(cluster: ScheduledCluster, name: str) -> None:
         profile.filter = tuple(plugin for plugin in profile.filter if plugin.name != name)
 
 
+def change_node(cluster: ScheduledCluster, **spec: object) -> None:
+    """The only node gets a taint, or is cordoned."""
+    cluster._ask("PATCH", "/api/v1/nodes/node-0", {"spec": spec})
+
+
 def after_start(cluster: ScheduledCluster, act: Callable[[ScheduledCluster], None]) -> None:
     cluster.world.timeline.call_at(1.5, partial(act, cluster))
 
@@ -161,6 +166,45 @@ def test_ports_are_for_serve_to_look_at_where_it_decides() -> None:
     found = reported(cluster)
     assert found[0] == "service reserves node-0 for default/pod-1: a port of the host is taken"
     assert not any(line.startswith("replica-0 ") for line in found)
+
+
+TAINTS: Object = {"taints": [{"key": "kept", "effect": "NoExecute"}]}
+CORDONED: Object = {"unschedulable": True}
+TOLERATES: Object = {"tolerations": [{"operator": "Exists"}]}
+ALONE: frozenset[str] = frozenset()
+
+
+@pytest.mark.parametrize(
+    ("node", "spec", "without", "wanted", "problem"),
+    [
+        ({}, {"nodeSelector": {"disk": "fast"}}, "NodeAffinity", ALONE, "it does not select the node"),
+        (TAINTS, {}, "TaintToleration", ALONE, "it does not tolerate a taint of the node"),
+        (CORDONED, {}, "NodeUnschedulable", ALONE, "it does not tolerate that the node is cordoned"),
+        ({}, {"nodeSelector": {"kubernetes.io/hostname": "node-0"}}, "NodeAffinity", ALONE, ""),
+        (TAINTS, TOLERATES, "TaintToleration", ALONE, ""),
+        (CORDONED, TOLERATES, "NodeUnschedulable", ALONE, ""),
+        (TAINTS, {}, "", ALONE, ""),
+        (TAINTS, {}, "TaintToleration", frozenset(("late-extender",)), ""),  # the node may have changed since
+    ],
+)
+def test_a_node_is_reported_that_its_pod_does_not_select_or_tolerate(
+    node: Object, spec: Object, without: str, wanted: frozenset[str], problem: str
+) -> None:
+    cluster = ScheduledCluster(Scenario(seed=1, minutes=0.5, nodes=1, pods=0, wanted=wanted))
+    after_start(cluster, partial(drop_filter, name=without))
+    after_start(cluster, partial(change_node, **node))
+    cluster.world.timeline.call_at(5.0, partial(cluster._create, "pods", pod("pod-0", **spec)))
+    text = f"replica-0 reserves node-0 for default/pod-0: {problem}"
+    assert reported(cluster) == ([text] if problem else [])
+
+
+def test_a_taint_that_the_watch_of_the_scheduler_has_not_shown_is_not() -> None:
+    lags = Fault(5.0, "lag", "api-server", 10.0, 5.0)
+    cluster = ScheduledCluster(Scenario(seed=1, minutes=0.5, nodes=1, pods=0, faults=(lags,), api_servers=1))
+    cluster.world.timeline.call_at(5.5, partial(cluster._create, "pods", pod("late")))
+    cluster.world.timeline.call_at(5.8, partial(change_node, cluster, **TAINTS))
+    assert reported(cluster) == []
+    assert any("/pods/late/binding of replica-0" in line for line in cluster.world.trace.lines)
 
 
 @pytest.mark.parametrize("has_plugin", [True, False])
@@ -386,7 +430,7 @@ def test_too_much_on_a_node_is_not_excused_by_a_pod_for_which_the_scheduler_had_
     ledger = with_one_reserved(store)
     if not has_reserved:
         store.rule._own[ledger].clear()
-    monkeypatch.setattr(store.rule, "_known_versions", lambda _: [store.pod_version, store.node_version])
+    monkeypatch.setattr(store.rule, "_known_versions", lambda _: (store.pod_version, store.node_version))
     pod = make_pod("b", uid="b")
     store.rule._note(LedgerEntry("reserve", ledger, CycleState(pod), pod, "node"))
     store.put_pod("default/c")
