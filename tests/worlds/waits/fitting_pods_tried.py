@@ -25,6 +25,10 @@ _SECONDS_BETWEEN_LOOKS: Final = 1.0
 # At more looks than these, a second apart, no pod may wait that fits: so it has fitted for 2 s.
 _MOST_LOOKS: Final = 3
 _REPORTED: Final = -1_000_000
+# Faults that keep no program from working, and no request from being answered.
+_HARMLESS: Final = ("drift", "forget-versions", "label-burst", "lag", "no-nodes")
+# After other faults, programs start, connect again and repeat what has failed.
+_RECOVERS_SECONDS: Final = 60.0
 # So many kinds of pods are judged at each look, the others at the next ones.
 _MOST_JUDGED: Final = 10
 # Every 30 s, the queue tries all again that have waited for five minutes.
@@ -48,8 +52,8 @@ class FittingPodsTried:
     The engine judges each second whether it fits, on what the API server has, with the leader's nominations, and beside
     the pods that have a place ahead of that: those that are being bound, and those that the service expects, which are
     not judged themselves. Nor are pods with claims while volumes are assumed. A look counts for nothing at which the
-    leader or the service does not know all, is frozen, or computes; and with a service, none does before faults are
-    over: it needs the API server to have a pod tried again.
+    leader or the service does not know all, is frozen, or computes. With a service, none does during faults of programs
+    and requests, and for 60 s, unless they are over for good: it needs the API server to have a pod tried again.
 
     Excused is what kube-scheduler leaves waiting, too (Excuses).
     """
@@ -62,6 +66,9 @@ class FittingPodsTried:
         self._latest = LatestVersions(observed.model.etcd)
         self._judge: Judge | None = None
         self._quiet_until = 0.0
+        disturbing = [fault for fault in observed.faults if fault.kind not in _HARMLESS]
+        spans = [(fault.at, fault.until + _RECOVERS_SECONDS) for fault in disturbing]
+        self._disturbed = [] if observed.service is None else spans
         self._judged = 0
         self._last_judged = ""
         self._fits: dict[bytes, Sequence[str]] = {}
@@ -79,14 +86,18 @@ class FittingPodsTried:
         observed.world.timeline.call_later(_SECONDS_BETWEEN_LOOKS, self._look)
         self._excuses.look()
         found = only_leader(observed)
-        begins_at = self._quiet_until if observed.service is None else max(self._quiet_until, observed.calm_from)
-        waiting = {} if found is None or observed.now < begins_at else _unschedulable(found[1])
+        waiting = _unschedulable(found[1]) if found is not None and self._counts(observed.now) else {}
         self._keep(waiting)
         if found is None or not waiting:
             return
         parties = [*self._parties(*found)]
         if all(self._is_current(process, insides) for process, insides in parties):
             self._judge_all(found[1], waiting, [insides for _, insides in parties if insides is not None])
+
+    def _counts(self, now: float) -> bool:
+        """Return whether a look counts, as far as faults go."""
+        is_over = now >= self._observed.calm_from
+        return now >= self._quiet_until and (is_over or not any(begin <= now < end for begin, end in self._disturbed))
 
     def _keep(self, waiting: Mapping[str, QueuedPodInfo]) -> None:
         """Forget the pods that do not wait any more, or that were tried again since they fitted."""

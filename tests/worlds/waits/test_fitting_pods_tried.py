@@ -1,6 +1,7 @@
 """A pod that waits for an event, though it fits and all know that, is reported."""
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,6 +16,7 @@ from tests.support.objects import make_node, make_pod
 from tests.worlds.api_server.etcd import Etcd
 from tests.worlds.api_server.kinds import NODES, PODS
 from tests.worlds.api_server.server import ApiServer
+from tests.worlds.faults.plan import Fault, Plan
 from tests.worlds.invariants.insides import scheduler_insides, service_insides
 from tests.worlds.invariants.observed import Observed
 from tests.worlds.invariants.truth import Judge, pending_pods
@@ -74,6 +76,46 @@ def test_so_it_is_where_the_service_expects_another_pod() -> None:
 
     cluster = ScheduledCluster(Scenario(seed=1, minutes=1.0, nodes=1, pods=40, replicas=2, mode="replace"))
     assert reported(cluster, is_deaf=True, before=expect_a_pod)
+
+
+LAGS = Fault(10.0, "lag", "api-server", 45.0, 0.5)
+ANSWERS_LATE = Fault(10.0, "slow", "api-server", 1.0, 0.1)
+
+
+@pytest.mark.parametrize(("faults", "counts"), [((LAGS,), True), ((LAGS, ANSWERS_LATE), False)])
+def test_so_it_is_during_faults_that_leave_programs_and_requests_alone_though_there_is_a_service(
+    faults: Plan, counts: bool
+) -> None:
+    scenario = Scenario(seed=1, minutes=2.0, nodes=1, pods=0, mode="replace", faults=faults, api_servers=1, until=60.0)
+    cluster = ScheduledCluster(scenario)
+    requests = {"resources": {"requests": {"cpu": "3"}}}
+    spec = {"schedulerName": "default-scheduler", "containers": [{"name": "main", "image": "image", **requests}]}
+    for number, at in enumerate((5.0, 8.0)):
+        pod = {"metadata": {"name": f"pod-{number}"}, "spec": spec, "status": {"phase": "Pending"}}
+        cluster.world.timeline.call_at(at, partial(cluster._create, "pods", pod))
+    assert bool(reported(cluster, is_deaf=True)) is counts
+
+
+@pytest.mark.parametrize(
+    ("at", "has_service", "counts"),
+    [
+        (9.0, True, True),
+        (10.0, True, False),
+        (70.0, True, False),
+        (71.0, True, True),
+        (110.0, True, False),
+        (120.0, True, True),  # faults are over
+        (10.0, False, True),
+    ],
+)
+def test_with_a_service_a_look_counts_for_nothing_during_other_faults_and_a_minute_later(
+    at: float, has_service: bool, counts: bool
+) -> None:
+    service = cast(Process, SimpleNamespace()) if has_service else None
+    faults = (ANSWERS_LATE, Fault(109.0, "kill", "replica-0"))
+    world, model = World(1), ApiServer(lambda: 0.0, Random(1))
+    rule = FittingPodsTried(Observed(world, model, [], service, calm_from=120.0, faults=faults))
+    assert rule._counts(at) is counts
 
 
 def test_so_it_is_where_something_is_on_its_way_at_each_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
