@@ -25,7 +25,7 @@ from extender_service.kube.watching.watch_state import WatchState
 from extender_service.observability.metrics_registry import MetricsRegistry
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from extender_service.queue.queued_pod import QueuedPodInfo
-from extender_service.scheduler.scheduler_metrics import SchedulerMetrics, SchedulerState
+from extender_service.scheduler.metrics.prometheus import SchedulerMetrics, SchedulerState
 from extender_service.scheduling.unsupported import RESOURCE_CLAIMS, SCHEDULING_GROUP, WORKLOAD_REF
 from extender_service.simulation import Simulation
 from tests.support.clock import Clock
