@@ -85,10 +85,7 @@ def step_unlike(which: Step, nodes: int, pod_class: str) -> int:
     """Count one step of a pod of which no two are alike, in the cluster of bench/unlike.py."""
     manifests = unlike.pending_manifests(pod_class)
     with Program(unlike.cluster(unlike.manifests(nodes, PODS_PER_NODE))) as program:
-        rounds = [
-            program.place([_waiting(next(manifests)) for _ in range(_AT_ONCE)])
-            for _ in range(_ROUNDS)
-        ]
+        rounds = [program.place([_waiting(next(manifests)) for _ in range(_AT_ONCE)]) for _ in range(_ROUNDS)]
     return typical(loop.steps[which] for loop in rounds)
 
 
