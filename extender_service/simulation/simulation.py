@@ -198,9 +198,8 @@ class Simulation:
             if self._api.changes != changes:
                 changes, changed_at = self._api.changes, self.time.now
                 timed_out.clear()
-            if self._at_work_count:  # which sleeps
-                self.time.advance()
-            elif self._queue.pending_counts()[BACKOFF] and self.time.now - changed_at <= self._settled_seconds:
+            backs_off = self._queue.pending_counts()[BACKOFF] and self.time.now - changed_at <= self._settled_seconds
+            if backs_off or self._at_work_count:  # what is at work sleeps
                 self.time.advance()
             elif (waiting := self._next_timeout(timed_out)) is not None:
                 self.time.pass_seconds(waiting.times_out_at - asyncio.get_running_loop().time())

@@ -55,9 +55,9 @@ SHORT_NAMES = {
 Manifest = dict[str, Any]
 
 
-def pod_template(base: str) -> Manifest:
-    """What the pods of a base with a Deployment are made of."""
-    template: Manifest = yaml.safe_load((DEPLOY / base / "deployment.yaml").read_text())["spec"]["template"]
+def pod_template(base: str, workload: str = "deployment") -> Manifest:
+    """What the pods of a base are made of."""
+    template: Manifest = yaml.safe_load((DEPLOY / base / f"{workload}.yaml").read_text())["spec"]["template"]
     return template
 
 
@@ -116,18 +116,13 @@ async def test_no_pod_goes_to_a_node_that_cannot_run_it(tmp_path: Path, base: st
     assert await placed(tmp_path, node("a"), node("b", system="windows"), first, second) == {"second": ""}
 
 
-def labels_of(base: str, workload: str) -> set[tuple[str, str]]:
-    labels: dict[str, str] = yaml.safe_load((DEPLOY / base / workload).read_text())["spec"]["template"]["metadata"]["labels"]
-    return set(labels.items())
-
-
 @pytest.mark.parametrize("selecting", ["service.yaml", "pod-disruption-budget.yaml"])
 def test_beside_what_selects_the_pair_leaves_out_pods_of_a_daemonset_of_before(selecting: str) -> None:
     """Both have one namespace. For a pod of a DaemonSet, the controller of PodDisruptionBudgets allows no eviction."""
     selector = yaml.safe_load((DEPLOY / "beside-pair" / selecting).read_text())["spec"]["selector"]
     selected = set(selector.get("matchLabels", selector).items())
-    assert selected <= labels_of("beside-pair", "deployment.yaml")
-    assert not selected <= labels_of("beside", "daemonset.yaml")
+    assert selected <= pod_template("beside-pair")["metadata"]["labels"].items()
+    assert not selected <= pod_template("beside", "daemonset")["metadata"]["labels"].items()
 
 
 def containers() -> Iterator[tuple[str, Manifest]]:

@@ -87,9 +87,7 @@ EXPORTED: dict[str, Any] = {
 LISTED = {type(listed) for listed in OBJECTS.values()}
 # Stable are the fields, and of those that follow only the names.
 FIELDS_ALONE = {PodQuery, PodSelector}
-NAMES_ALONE = {
-    EXPORTED[name] for name in ("Image", "KubeSchedulerConfiguration", "RequestShape", "Rules", "Selector")
-}
+NAMES_ALONE = {EXPORTED[name] for name in ("Image", "KubeSchedulerConfiguration", "RequestShape", "Rules", "Selector")}
 # Where more is accepted than plugins need to know.
 WIDER = {("Cluster.view", "NodeTable"), ("pod_uid", "WatchedPod")}
 
@@ -153,10 +151,7 @@ def test_each_type_in_a_stable_signature_can_be_imported_or_is_described() -> No
     found = {where for where, _ in annotated}
     assert {"PostFilterResult.candidates", "FilterAgain.__call__", "NodeView.image", "Simulation.__init__"} <= found
     unknown = {
-        (where, kind.__name__)
-        for where, annotation in annotated
-        for kind in types_in(annotation)
-        if kind not in known
+        (where, kind.__name__) for where, annotation in annotated for kind in types_in(annotation) if kind not in known
     }
     assert unknown == WIDER
 

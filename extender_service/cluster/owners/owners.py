@@ -44,8 +44,8 @@ class Workloads:
 
     def __init__(self) -> None:
         self.change_count = 0
-        self._objects: dict[type[Workload], dict[Key, Any]] = {kind: {} for kind in WORKLOADS}
-        self._shown: ShownKinds[dict[Key, Any]] = ShownKinds(self._objects.items())
+        self._objects: dict[type, dict[Key, Any]] = {kind: {} for kind in WORKLOADS}
+        self._shown: ShownKinds[dict[Key, Any]] = ShownKinds(self._objects)
         self._services: SelectorIndex[Key] = SelectorIndex()
         self._service_selectors: dict[Key, Selector] = {}
         self._namespace_changes = 0

@@ -11,7 +11,7 @@ from extender_service.cluster.amounts.requests import OLDEST_REQUEST_RULES, Host
 from extender_service.cluster.pods.pod_volumes import PodVolumes, pod_volumes
 from extender_service.cluster.selection.label_sets import LabelSet, label_set
 from extender_service.cluster.structures.interning import shared
-from extender_service.kube.parsing.pod_affinity import PodAffinityTerms, pod_affinity_terms
+from extender_service.kube.parsing.pod_affinity import NO_TERMS, PodAffinityTerms, pod_affinity_terms
 from extender_service.kube.types.watched_pods import AnyPod
 
 # The start of a pod that has not started: later than any other.
@@ -47,11 +47,10 @@ def pod_entry(pod: AnyPod, uid: str, node_name: str, rules: RequestRules = OLDES
     """
     metadata, spec, status = pod.metadata, pod.spec, pod.status
     labelled = label_set(metadata.namespace, metadata.labels)
-    namespace = labelled.namespace
     requests, ports = requests_and_ports(pod, rules)
     terminating = metadata.deletion_timestamp != ""
     return PodEntry(
-        namespace,
+        labelled.namespace,
         metadata.name,
         uid,
         shared(node_name),
@@ -59,7 +58,7 @@ def pod_entry(pod: AnyPod, uid: str, node_name: str, rules: RequestRules = OLDES
         requests,
         ports,
         labelled,
-        pod_affinity_terms(namespace, spec.affinity),
+        pod_affinity_terms(labelled.namespace, spec.affinity) if spec.affinity else NO_TERMS,
         pod_volumes(pod),
         terminating,
         terminating and _is_preempted(pod),

@@ -113,6 +113,7 @@ class PodTable(GrowingColumns):
         self.terminating[slot] = entry.terminating
         self.term_set[slot] = self.term_sets.hold(entry.terms)
         self.port_set[slot] = self.port_sets.hold(entry.ports)
+        self.in_group[slot] = entry.in_group  # for good: the field is immutable
         self.facts[slot] = PodFacts(
             entry.namespace, entry.name, entry.uid, entry.node_name, entry.nominated_node_name, number, entry.volumes
         )
@@ -278,4 +279,3 @@ class PodTable(GrowingColumns):
         self.priority[slot] = entry.priority
         self.started[slot] = entry.started
         self.preempted[slot] = entry.preempted
-        self.in_group[slot] = entry.in_group

@@ -172,9 +172,7 @@ def _delay_seconds(options: ServeOptions, listeners: Listeners) -> float:
 
 
 @asynccontextmanager
-async def _files(
-    options: ServeOptions, cluster: Cluster, setup: Setup, listeners: Listeners
-) -> AsyncIterator[_Source]:
+async def _files(options: ServeOptions, cluster: Cluster, setup: Setup, listeners: Listeners) -> AsyncIterator[_Source]:
     """Read the cluster files. Raises StartError."""
     cluster.show_only(setup.reads)  # as with an API server, though the files have all kinds
     files = ClusterFile(cluster, options.cluster_files)

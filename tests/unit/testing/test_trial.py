@@ -71,7 +71,7 @@ def test_reads_of_what_the_cluster_does_not_keep_are_refused() -> None:
         reads: ClassVar[Any] = frozenset({Taint})
 
     trial = Trial(NODES)
-    with pytest.raises(ReadsError, match="it has Taint$"):
+    with pytest.raises(ReadsError, match=r"it has Taint$"):
         trial.refusals(Curious(None, trial.handle), Pod())
 
 
@@ -87,7 +87,7 @@ def test_a_plugin_finds_only_kinds_that_it_reads(tmp_path: Path) -> None:
         reads: ClassVar[frozenset[type[Object]]] = frozenset({Namespace})
 
     file = tmp_path / "cluster.yaml"
-    file.write_text("{apiVersion: v1, kind: Namespace, metadata: {name: default, labels: {team: red}}}\n")
+    file.write_text("---\n{apiVersion: v1, kind: Namespace, metadata: {name: default, labels: {team: red}}}\n")
     trial = Trial([simple_node("a")], files=[file])
     for _ in range(2):
         with pytest.raises(CycleError, match="Namespace objects are not watched: name the kind in the plugin's"):
@@ -199,7 +199,11 @@ def test_a_plugin_finds_the_clock_and_the_random_source_of_the_trial() -> None:
 
     handle = Trial(NODES, clock=clock, sleep=sleep, random=random).handle
     assert (handle.clock, handle.random) == (clock, random)
-    asyncio.run(handle.sleep(5))
+
+    async def wait() -> None:
+        await handle.sleep(5)
+
+    asyncio.run(wait())
     assert handle.clock() == 1005
     assert not handle.simulated
 

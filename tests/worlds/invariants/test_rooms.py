@@ -294,9 +294,7 @@ class SmallStore:
         reserved = _Reserved(at, f"default/{uid}", node, known, self.pod_version, self.node_version)
         self.rule._reserved["replica-0", uid] = reserved
 
-    def bind(
-        self, *, knew_pod: bool = True, node: str = "node", uid: str = "b", reserved_at: float = 0.0
-    ) -> list[str]:
+    def bind(self, *, knew_pod: bool = True, node: str = "node", uid: str = "b", reserved_at: float = 0.0) -> list[str]:
         """What is said of a binding of b, which was decided on with a known or not."""
         self.reserve("b", knew_pod=knew_pod, node=node, at=reserved_at)
         return self.see_binding(uid)

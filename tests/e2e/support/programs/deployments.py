@@ -55,7 +55,7 @@ class Base:
         return next(found for found in containers if found["name"] == name)
 
     def grant_rights(self) -> Path:
-        """Create the service account, its rights and its priority; returns a kubeconfig that shows the account's token."""
+        """Create the service account with its rights and priority; returns a kubeconfig that shows its token."""
         wanted = [found for found in self.objects if found["kind"] in _RIGHTS]
         self._control_plane.kubectl("apply", "--validate=strict", "-f", "-", stdin=yaml.safe_dump_all(wanted))
         account = self.of_kind("ServiceAccount")["metadata"]

@@ -20,8 +20,8 @@ _FIRST_PAUSE_SECONDS = 10 / FASTER
 class Container:
     """One container, started again when it ends, and ended when its startup or liveness probe has failed too often.
 
-    `ended_by_probes` is how often that was. It is started again at once the first time, then after a pause that doubles (CrashLoopBackOff); while `stays_down`,
-    not at all, as if its image were gone.
+    `ended_by_probes` is how often that was. It is started again at once the first time, then after a pause that doubles
+    (CrashLoopBackOff); while `stays_down`, not at all, as if its image were gone.
     """
 
     def __init__(self, manifest: Object, command: Sequence[object], log: Path, port: int, probes_port: int) -> None:
@@ -91,8 +91,16 @@ class PairPod:
     Nothing happens to it but in `sync`, which is to be called again and again.
     """
 
-    def __init__(self, base: Base, controlplane: Path, account: Path, directory: Path, *edits: tuple[str, str]) -> None:
-        """`edits` are made to its kube-scheduler.yaml."""
+    def __init__(
+        self,
+        base: Base,
+        controlplane: Path,
+        account: Path,
+        directory: Path,
+        *edits: tuple[str, str],
+        options: Sequence[str] = (),
+    ) -> None:
+        """`edits` are made to its kube-scheduler.yaml; its service gets `options`, too."""
         self.host = directory.name
         files, port, probes_port, secure_port = directory / "files", free_port(), free_port(), free_port()
         directory.mkdir()
@@ -106,7 +114,7 @@ class PairPod:
         ports = [f"--port={port}", f"--healthz-port={probes_port}"]
         self.service = Container(
             base.container("extender-service"),
-            [*on_host(self.host), PROGRAM, *words, f"--kubeconfig={account}", *ports],
+            [*on_host(self.host), PROGRAM, *words, f"--kubeconfig={account}", *ports, *options],
             directory / "extender-service.log",
             probes_port,
             probes_port,

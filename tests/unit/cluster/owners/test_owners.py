@@ -69,7 +69,7 @@ def test_a_hidden_kind_is_kept_and_not_shown() -> None:
     workloads.show_only({ReplicaSet})
     workloads.apply(namespace("shop", team="a"))
     for look in (lambda: workloads.of(Namespace), lambda: workloads.namespace_labels("shop")):
-        with pytest.raises(HiddenKindError, match="^Namespace objects are not watched"):
+        with pytest.raises(HiddenKindError, match=r"^Namespace objects are not watched"):
             look()
     assert workloads.find(Namespace, ("", "shop")) == namespace("shop", team="a")
     assert workloads.find(Namespace, ("", "bank")) is None

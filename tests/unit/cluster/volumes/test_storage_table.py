@@ -44,7 +44,7 @@ def test_a_hidden_kind_is_kept_and_not_shown() -> None:
     for item in (claim, volume):
         storage.apply(item)
     for look in (lambda: storage.claim("default", "c"), lambda: storage.of(PersistentVolumeClaim)):
-        with pytest.raises(HiddenKindError, match="^PersistentVolumeClaim objects are not watched"):
+        with pytest.raises(HiddenKindError, match=r"^PersistentVolumeClaim objects are not watched"):
             look()
     assert storage.find(PersistentVolumeClaim, ("default", "c")) is claim
     assert storage.volume("v") is volume

@@ -543,7 +543,9 @@ def test_a_server_that_is_silent_about_its_version_is_asked_again_with_more_pati
 
 
 @pytest.mark.parametrize("how", ["the reflector ends", "the watch fails"])
-def test_the_question_for_the_version_ends_with_what_it_was_asked_for(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_question_for_the_version_ends_with_what_it_was_asked_for(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked, ended = 0, 0
 
     async def hanging(*_: Any, **__: Any) -> str:
