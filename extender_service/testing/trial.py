@@ -40,10 +40,11 @@ _DELETED_NODE = "deleted-node"
 class Trial:
     """A cluster of the objects given and of those in cluster files, for plugins made with `handle`.
 
-    `pods` are those of the files by namespace/name. Plugins find `clock`, `sleep` and `random` on the handle, and besides
-    nodes and pods, objects of the kinds in their `reads` alone. The first row of the node table is that of a node which
-    was deleted. `release` is that of Kubernetes to follow. Raises ManifestError for a file that cannot be read, TypeError
-    where an argument is not a list of what its name says, and ValueError for a release that cannot be followed.
+    `pods` are those of the files by namespace/name. Plugins find `clock`, `sleep` and `random` on the handle. Besides
+    nodes and pods, they find objects of the kinds in their `reads` alone. The first row of the node table is that of a
+    node which was deleted. `release` is that of Kubernetes to follow. Raises ManifestError for a file that cannot be
+    read, TypeError where an argument is not a list of what its name says, and ValueError for a release that cannot be
+    followed.
     """
 
     def __init__(

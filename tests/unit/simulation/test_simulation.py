@@ -506,7 +506,7 @@ apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 profiles: [{plugins: {multiPoint: {disabled: [{name: InterPodAffinity}]}}}]
 """
-    simulation = Simulation([node("a"), pod("large", cpu="9")], config=config, rules=rules_of(31))
+    simulation = Simulation([node("a"), pod("large", cpu="9")], config=config, release="1.31")
     async with simulation:
         await simulation.settle()
         simulation.create(pod("running", node_name="a"))
