@@ -222,6 +222,7 @@ def test_no_part_of_a_group_goes_where_kube_scheduler_names_the_rest_of_it_on_an
 ) -> None:
     world = world_of_priorities(mode, rules_of(37, gates))
     for name in "ab":
+        world.cluster.remove_pod(("default", f"{name}-low"))  # no pod joins a group later
         world.cluster.apply_pod(in_group(prioritised(f"{name}-low", name, priority=1)))
     answer = preempt(world, {"a": meta("a-low", "b-low"), "b": meta("b-high")}, SMALL)
     assert (answer.get("a"), "b" in answer) == (victims_on_a, True)
