@@ -158,7 +158,7 @@ def test_a_kube_scheduler_whose_service_is_down_or_hangs_is_ended() -> None:
 def measured(name: str) -> int:
     """What docs/performance.md has of kube-scheduler in a row about memory."""
     page = (ROOT / "docs" / "performance.md").read_text()
-    [mebibytes] = re.findall(rf"^{name} +[\d,]+ +([\d,]+) ", page, re.MULTILINE)
+    [mebibytes] = re.findall(rf"^\| {name} \| [\d,]+ \| ([\d,]+) \|", page, re.MULTILINE)
     return parse_quantity(f"{mebibytes.replace(',', '')}Mi")
 
 
@@ -168,8 +168,8 @@ def test_kube_scheduler_has_the_memory_to_list_the_largest_cluster_again() -> No
     [variable] = container["env"]
     assert variable["name"] == "GOMEMLIMIT"
     go_limit = parse_quantity(variable["value"].removesuffix("B"))  # Go writes 1GiB where Kubernetes writes 1Gi
-    assert measured("resident mib idle") < requested
-    assert 2 * measured("resident mib loaded") < go_limit < limit
+    assert measured("MiB, idle") < requested
+    assert 2 * measured("MiB, loaded") < go_limit < limit
 
 
 @pytest.mark.parametrize("base", ["scheduler", "second-scheduler"])
