@@ -11,16 +11,19 @@ from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.cluster.volumes.storage_table import StorageObject
+from extender_service.config.rules import NEWEST_RULES
 from extender_service.kube.types.core import LabelSelector
 from extender_service.kube.types.storage import CSINode
 from tests.support.objects import make_node, make_pod
 from tests.support.storage_objects import (
+    make_attachment,
     make_capacity,
     make_claim,
     make_class,
     make_csi_node,
     make_driver,
     make_volume,
+    with_claims,
 )
 
 KEY = "attachable-volumes-csi-csi.example.com"
@@ -92,6 +95,20 @@ def test_a_column_that_ends_early_is_zero_from_there() -> None:
         cluster.apply_node(make_node(name))
     assert cluster.view(None).by_row(np.array([7, 8])).tolist() == [7, 8, 0]
     assert cluster.view(np.array([2, 0])).by_row(np.array([7, 8])).tolist() == [0, 7]
+
+
+def test_volumes_are_attached_whether_or_not_plugins_see_objects_of_their_kinds() -> None:
+    cluster = Cluster(NEWEST_RULES)
+    cluster.show_only(())
+    cluster.apply_node(make_node("a"))
+    cluster.apply_storage(make_attachment("leftover", "a", "other"))
+    for volume in (make_volume("v", handle="h"), make_volume("other", handle="i")):
+        cluster.apply_storage(volume)
+    cluster.apply_storage(make_class("x"))
+    for claim in (make_claim("bound", "v"), make_claim("late", class_name="x")):
+        cluster.apply_storage(claim)
+    cluster.apply_pod(with_claims("p", "bound", "late", "missing", node="a"))
+    assert cluster.held_volumes.attached(KEY, migrated=False).tolist()[:1] == [3]
 
 
 @pytest.mark.parametrize(
