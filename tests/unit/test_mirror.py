@@ -62,7 +62,6 @@ WITHOUT = {
     "plugins/pod_topology_spread/scoring.py": "pod_topology_spread/test_plugin.py",
     "queue/queue_metrics.py": TYPES,
     "queue/queued_pod.py": TYPES,
-    "scheduler/extenders/extenders.py": "extenders/test_extended_search.py and test_agreed_preemption.py",
     "kube/credentials/files.py": "credentials/test_identity.py and test_server_trust.py",
     "cluster/state/nominated_columns.py": "cluster/state/test_nominations.py and scheduler/test_nominated_pods.py",
     "scheduling/reuse/next_decision.py": "reuse/test_runs.py",

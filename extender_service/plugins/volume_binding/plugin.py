@@ -328,10 +328,9 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
 
 def _claims_in(state: CycleState) -> PodClaims:
     """Return what PreFilter stored. Raises PluginError, as kube-scheduler fails, if it did not run."""
-    try:
-        claims: PodClaims = state[_CLAIMS]
-    except KeyError:
-        raise PluginError("not found") from None
+    if _CLAIMS not in state:
+        raise PluginError("not found")
+    claims: PodClaims = state[_CLAIMS]
     return claims
 
 
