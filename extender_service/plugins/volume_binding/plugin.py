@@ -78,6 +78,8 @@ from extender_service.plugins.volume_binding.volume_binder import BoundVolumes, 
 UNBOUND_IMMEDIATE = unresolvable("pod has unbound immediate PersistentVolumeClaims")
 
 _CLAIMS = "VolumeBinding"
+# What kube-scheduler says where PreFilter did not run.
+_NO_STATE = "not found"
 _BINDINGS = "VolumeBinding/bindings"
 _VOLUMES = "VolumeBinding/volumes"
 
@@ -194,7 +196,9 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Check the bound claims, then the others; a node can fail by both."""
-        claims = _claims_in(state)
+        if _CLAIMS not in state:
+            raise PluginError(_NO_STATE)
+        claims: PodClaims = state[_CLAIMS]
         verdicts = VolumeVerdicts(len(nodes), self._reasons)
         self._check_bound(verdicts, nodes, claims.bound)
         bindings = self._bind_or_make(verdicts, nodes, claims.waiting) if claims.waiting else None
@@ -210,7 +214,8 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
         """
         if self._by_percent is None:
             return SKIP
-        _claims_in(state)
+        if _CLAIMS not in state:
+            raise PluginError(_NO_STATE)
         return None if self._scores_every_pod or _has_bindings(state) else SKIP
 
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
@@ -218,13 +223,14 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
         scores = np.zeros(len(nodes), np.int64)
         if self._by_percent is None:
             return scores
-        waiting = _claims_in(state).waiting
+        if _CLAIMS not in state:
+            raise PluginError(_NO_STATE)
         if _BINDINGS not in state:
             return scores
         found: FoundBindings = state[_BINDINGS]
         if self._scores_every_pod:
             # The order matters: the last claim of a class decides what there is.
-            claims = [*_being_made(waiting), *found.bindings.claims]
+            claims = [*_being_made(state[_CLAIMS].waiting), *found.bindings.claims]
             scores = capacity_score(nodes, self.handle.cluster.storage, claims, self._by_percent)
         if found.bindings.volumes:
             bindings = found.at(nodes)
@@ -237,7 +243,9 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
 
         Refuse a pod that PreFilter refused: its node was chosen elsewhere.
         """
-        claims = _claims_in(state)
+        if _CLAIMS not in state:
+            raise PluginError(_NO_STATE)
+        claims: PodClaims = state[_CLAIMS]
         if not claims.waiting:
             return claims.refusal
         found: VolumePlan | None = None
@@ -259,14 +267,16 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
         """Skip PreBind for a pod whose claims are all bound."""
         if _VOLUMES in state:
             return None
-        _claims_in(state)
+        if _CLAIMS not in state:
+            raise PluginError(_NO_STATE)
         return SKIP
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Write what Reserve assumed, and wait until the claims are bound."""
-        _claims_in(state)
         if _VOLUMES in state:
             await state[_VOLUMES].bind(self.args.bind_timeout_seconds)
+        elif _CLAIMS not in state:
+            raise PluginError(_NO_STATE)
         return None
 
     def _check_bound(self, verdicts: VolumeVerdicts, nodes: NodeView, claims: Sequence[PersistentVolumeClaim]) -> None:
@@ -324,14 +334,6 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
         lacking = needed & makes & ~has_space(nodes, storage, claim, storage_class)
         verdicts.add(NO_SPACE, lacking)
         return (needed & ~makes) | lacking
-
-
-def _claims_in(state: CycleState) -> PodClaims:
-    """Return what PreFilter stored. Raises PluginError, as kube-scheduler fails, if it did not run."""
-    if _CLAIMS not in state:
-        raise PluginError("not found")
-    claims: PodClaims = state[_CLAIMS]
-    return claims
 
 
 def _refused(state: CycleState, refusal: Status) -> Status:

@@ -1,7 +1,7 @@
 """What holds of the requests of a program: one that hangs holds up no other, and what fails is not tried too often."""
 
 import asyncio
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Hashable, Iterator, Mapping
 from types import CodeType, CoroutineType
 from typing import Any, Final
@@ -83,7 +83,8 @@ class WorkPaced:
 
     Where pods leave backoff early, from v1.33 on, an event may have a pod tried again at once. So there, both may
     happen once more for each change in the last 100 s, except of leases, of events, and of pods that stay where they
-    are.
+    are. Of a scheduler that asks extenders, each change of the pod itself excuses one, too: if an extender has refused
+    the pod, any event wakes it, also that another reason was written for the last attempt. So does kube-scheduler.
     """
 
     name = "work paced"
@@ -92,26 +93,36 @@ class WorkPaced:
         self._observed = observed
         self._programs = {program.name: program for program in observed.programs}
         self._followed: set[tuple[str, int]] = set()
+        self._asks_extenders: set[str] = set()
         self._windows = _Windows(observed)
         self._changed_at: deque[float] = deque()
+        self._pod_changed_at: defaultdict[str, deque[float]] = defaultdict(deque)
         if observed.rules.leaves_backoff_early:
             observed.model.etcd.listeners.append(self._note)
         observed.listen(self._count_write)
 
     def _note(self, kind: Kind, change: Change) -> None:
-        if kind not in _WAKE_NO_POD and (kind is not PODS or _place(change.before) != _place(change.after)):
+        if kind is PODS and _place(change.before) == _place(change.after):
+            self._pod_changed_at[change.item.key].append(self._observed.now)
+        elif kind not in _WAKE_NO_POD:
             self._changed_at.append(self._observed.now)
 
-    def _most(self) -> int:
-        while self._changed_at and self._changed_at[0] < self._observed.now - _SHOWN_SECONDS:
-            self._changed_at.popleft()
-        return _MOST_TRIES + len(self._changed_at)
+    def _most(self, who: str, pod: str) -> int:
+        """Return how often a pod may be tried or written now."""
+        own = self._recent(self._pod_changed_at[pod]) if who in self._asks_extenders else 0
+        return _MOST_TRIES + self._recent(self._changed_at) + own
+
+    def _recent(self, times: deque[float]) -> int:
+        while times and times[0] < self._observed.now - _SHOWN_SECONDS:
+            times.popleft()
+        return len(times)
 
     def _count_write(self, served: Served) -> None:
         self._follow(served.who)
         method, path = served.request.method, served.request.path
         if method != "GET" and not _is_collection(path):
-            self._count(served.who, f"sends {method} {path}")
+            target = route(path)
+            self._count(served.who, f"sends {method} {path}", target.key if target.plural == PODS.plural else "")
 
     def _follow(self, who: str) -> None:
         """Follow what a new process tries. It asks the API server before."""
@@ -121,6 +132,8 @@ class WorkPaced:
         insides = scheduler_insides(program)
         if insides is not None:
             self._followed.add((who, program.starts))
+            if insides.scheduler._attempts._extenders:
+                self._asks_extenders.add(who)
             self._follow_queue(who, insides.queue)
 
     def _follow_queue(self, who: str, queue: SchedulingQueue) -> None:
@@ -129,13 +142,13 @@ class WorkPaced:
         def pop_and_count() -> QueuedPodInfo | None:
             info = pop()
             if info is not None:
-                self._count(who, f"tries pod {info.key}")
+                self._count(who, f"tries pod {info.key}", info.key)
             return info
 
         queue.pop = pop_and_count  # type: ignore[method-assign]
 
-    def _count(self, who: str, what: str) -> None:
-        most = self._most()
+    def _count(self, who: str, what: str, pod: str) -> None:
+        most = self._most(who, pod)
         if self._windows.exceeds((who, what), most):
             self._observed.violated(self, f"{who} {what} more than {most} times in {_PACE_SECONDS:g} s")
 

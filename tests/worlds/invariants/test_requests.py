@@ -16,7 +16,7 @@ from tests.worlds.api_server.messages import Request, Response
 from tests.worlds.invariants.insides import scheduler_insides
 from tests.worlds.invariants.observed import Observed
 from tests.worlds.invariants.requests import RequestsApart, WatchesPaced, WorkPaced
-from tests.worlds.scenarios import Scenario, ScheduledCluster
+from tests.worlds.scenarios import Mode, Scenario, ScheduledCluster
 from tests.worlds.simulation.clocks import MachineClocks
 from tests.worlds.simulation.http_face import Served
 from tests.worlds.simulation.process import Process
@@ -80,6 +80,10 @@ class Writing:
         metadata = {"name": "a", "namespace": "default", "uid": "a"}
         self._etcd.put(kind, "default/a", {"metadata": metadata, "spec": {"nodeName": "one"}, "status": status})
 
+    def ask_extenders(self) -> None:
+        """Let it ask extenders."""
+        self._rule._asks_extenders.add("replica-0")
+
     def write(self, times: int, path: str = "/api/v1/namespaces/default/pods/a/status", method: str = "PATCH") -> None:
         """Send a write again and again."""
         for _ in range(times):
@@ -138,6 +142,30 @@ def test_a_change_that_wakes_no_pod_does_not() -> None:
     program.change(LEASES)
     program.write(32)
     assert len(program.reported()) == 1
+
+
+@pytest.mark.parametrize("asks_extenders", [True, False])
+def test_where_extenders_are_asked_each_change_of_the_pod_itself_does(asks_extenders: bool) -> None:
+    program = Writing(33)
+    program.change(PODS)
+    if asks_extenders:
+        program.ask_extenders()
+    program.change(PODS, reason="first")
+    program.change(PODS, reason="second")
+    program.write(33)
+    assert (program.reported() == []) is asks_extenders
+    if asks_extenders:
+        program.write(1)
+        program.write(32, path="/api/v1/namespaces/default/pods/b/status")
+        assert len(program.reported()) == 2
+
+
+@pytest.mark.parametrize("mode", [None, "beside"])
+def test_a_scheduler_that_asks_extenders_is_known(mode: Mode | None) -> None:
+    cluster = ScheduledCluster(Scenario(seed=1, minutes=0.2, nodes=1, pods=2, mode=mode))
+    cluster.run()
+    (rule,) = (rule for rule in cluster.holds._always if isinstance(rule, WorkPaced))
+    assert rule._asks_extenders == (set() if mode is None else {"replica-0"})
 
 
 @pytest.mark.parametrize("backs_off", [True, False])
