@@ -31,6 +31,7 @@ _HARMLESS: Final = ("drift", "forget-versions", "label-burst", "lag", "no-nodes"
 _RECOVERS_SECONDS: Final = 60.0
 # So many kinds of pods are judged at each look, the others at the next ones.
 _MOST_JUDGED: Final = 10
+_HARD: Final = "DoNotSchedule"
 # Every 30 s, the queue tries all again that have waited for five minutes.
 _LEFTOVER_SECONDS: Final = MAX_IN_UNSCHEDULABLE_SECONDS + 30.0
 
@@ -51,9 +52,12 @@ class FittingPodsTried:
 
     The engine judges each second whether it fits, on what the API server has, with the leader's nominations, and beside
     the pods that have a place ahead of that: those that are being bound, and those that the service expects, which are
-    not judged themselves. Nor are pods with claims while volumes are assumed. A look counts for nothing at which the
-    leader or the service does not know all, is frozen, or computes. With a service, none does during faults of programs
-    and requests, and for 60 s, unless they are over for good: it needs the API server to have a pod tried again.
+    not judged themselves. Nor are pods with claims while volumes are assumed, nor pods that are to be near to others or
+    spread while pods have a place ahead of that: no event reports it, in kube-scheduler either.
+
+    A look counts for nothing at which the leader or the service does not know all, is frozen, or computes. With a
+    service, none does during faults of programs and requests, and for 60 s, unless they are over for good: it needs the
+    API server to have a pod tried again.
 
     Excused is what kube-scheduler leaves waiting, too (Excuses).
     """
@@ -118,7 +122,9 @@ class FittingPodsTried:
         self._judged = 0
         for uid in self._in_turn(waiting):
             item = self._observed.model.etcd.get(PODS, waiting[uid].key)
-            if item is not None and uid not in placements and not (assumes_volumes and _has_claims(item)):
+            if item is None or uid in placements or (placements and _depends_on_others(item)):
+                continue
+            if not (assumes_volumes and _has_claims(item)):
                 self._judge_pod(leader, judge, uid, waiting[uid], item)
 
     def _in_turn(self, waiting: Mapping[str, QueuedPodInfo]) -> list[str]:
@@ -222,3 +228,10 @@ def _unschedulable(leader: SchedulerInsides) -> dict[str, QueuedPodInfo]:
 def _has_claims(item: Item) -> bool:
     """Return whether a pod has claims for volumes."""
     return any("persistentVolumeClaim" in each or "ephemeral" in each for each in item.value["spec"].get("volumes", ()))
+
+
+def _depends_on_others(item: Item) -> bool:
+    """Return whether a pod may fit on a node only because of where other pods are."""
+    spec = item.value["spec"]
+    near = spec.get("affinity", {}).get("podAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution")
+    return bool(near) or any(each["whenUnsatisfiable"] == _HARD for each in spec.get("topologySpreadConstraints", ()))

@@ -13,17 +13,17 @@ from extender_service.config.rules import rules_of
 from tests.support.clusters.scheduler_world import SchedulerWorld
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_node, make_pod
-from tests.worlds.api_server.etcd import Etcd
+from tests.worlds.api_server.etcd import Etcd, Item
 from tests.worlds.api_server.kinds import NODES, PODS
 from tests.worlds.api_server.server import ApiServer
 from tests.worlds.faults.plan import Fault, Plan
 from tests.worlds.invariants.insides import scheduler_insides, service_insides
 from tests.worlds.invariants.observed import Observed
 from tests.worlds.invariants.truth import Judge, pending_pods
-from tests.worlds.scenarios import Mode, Scenario, ScheduledCluster
+from tests.worlds.scenarios import Mode, Scenario, ScheduledCluster, _pod
 from tests.worlds.simulation.process import Process
 from tests.worlds.simulation.world import World
-from tests.worlds.waits.fitting_pods_tried import FittingPodsTried
+from tests.worlds.waits.fitting_pods_tried import FittingPodsTried, _depends_on_others
 
 
 def do_nothing(_: ScheduledCluster) -> None:
@@ -66,7 +66,17 @@ def test_a_pod_that_misses_the_room_made_for_it_is_reported(mode: Mode | None) -
     assert found[0].endswith("waits for an event, though it has fitted for some seconds")
 
 
-def test_so_it_is_where_the_service_expects_another_pod() -> None:
+@pytest.mark.parametrize("is_spread", [False, True])
+def test_so_it_is_where_the_service_expects_another_pod_unless_it_depends_on_others(
+    is_spread: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make(name: str, random: Random) -> dict[str, Any]:
+        pod = _pod(name, random)
+        selector, key = {"matchLabels": {"app": "none"}}, "kubernetes.io/hostname"
+        constraint = {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
+        pod["spec"]["topologySpreadConstraints"] = [constraint] if is_spread else []
+        return pod
+
     def expect_a_pod(cluster: ScheduledCluster) -> None:
         assert cluster.service is not None
         service = service_insides(cluster.service)
@@ -74,8 +84,9 @@ def test_so_it_is_where_the_service_expects_another_pod() -> None:
         assert service is not None
         service.cluster.placements.place(make_pod(waiting["name"], uid=waiting["uid"]), waiting["uid"], "node-0")
 
+    monkeypatch.setattr("tests.worlds.scenarios._pod", make)
     cluster = ScheduledCluster(Scenario(seed=1, minutes=1.0, nodes=1, pods=40, replicas=2, mode="replace"))
-    assert reported(cluster, is_deaf=True, before=expect_a_pod)
+    assert bool(reported(cluster, is_deaf=True, before=expect_a_pod)) is not is_spread
 
 
 LAGS = Fault(10.0, "lag", "api-server", 45.0, 0.5)
@@ -176,3 +187,21 @@ def test_pods_are_judged_beside_those_that_have_a_place() -> None:
     assert judge.feasible(pod) == []
     judge.place({})
     assert judge.feasible(pod) == ["a"]
+
+
+NEAR = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}}
+APART = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "depends"),
+    [
+        ({"affinity": NEAR}, True),
+        ({"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]}, True),
+        ({}, False),
+        ({"affinity": APART}, False),
+        ({"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]}, False),
+    ],
+)
+def test_a_pod_depends_on_others_that_is_to_be_near_to_them_or_spread(spec: dict[str, Any], depends: bool) -> None:
+    assert _depends_on_others(Item("default/p", {"spec": spec}, 1)) is depends
