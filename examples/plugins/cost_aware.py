@@ -72,6 +72,11 @@ class CostFeed:
         fetched, costs = self._latest
         return costs if self._clock() - fetched <= self._args.max_age_seconds else {}
 
+    def fetch_for_good(self) -> None:
+        """Fetch once, for costs that are never stale."""
+        self.refresh()
+        self._latest = (math.inf, self._latest[1])
+
     def refresh(self) -> None:
         """Fetch once. Log a failure, and keep the last answer until it is stale."""
         try:
@@ -103,7 +108,7 @@ class CostAware(PreScore, Score):
         super().__init__(args, handle)
         self.feed = CostFeed(args, handle.clock)
         if args.url and handle.simulated:
-            self.feed.refresh()  # by no thread, which would go on when the simulation has ended
+            self.feed.fetch_for_good()  # by no thread, which would go on when the simulation has ended
         elif args.url:
             self.feed.start()
 

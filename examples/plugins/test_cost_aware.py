@@ -108,7 +108,9 @@ profiles:
     nodes = [make_node(name, {"pods": 10}, labels={ZONE: f"zone-{name}"}) for name in ("a", "b")]
 
     async def scenario() -> str:
-        async with Simulation([*nodes, make_pod("web")], config=config, plugins=[CostAware]) as simulation:
+        async with Simulation(nodes, config=config, plugins=[CostAware]) as simulation:
+            simulation.time.pass_seconds(3600)  # in which costs of a real cluster would be stale
+            simulation.create(make_pod("web"))
             await simulation.settle()
             return simulation.node_of(make_pod("web"))
 

@@ -48,7 +48,7 @@ class EmulationOptions:
                 extra={"gate": name, "emulated_version": version_of(minor)},
             )
         rules = self.rules_for(minor)
-        if rules.pod_groups:
+        if rules.groups_preempted:
             log.warning(
                 "a feature gate is followed in part: pods of groups are neither judged nor preempted",
                 extra={"gate": "GenericWorkload", "emulated_version": rules.release},

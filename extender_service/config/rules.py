@@ -127,6 +127,8 @@ class Rules:
     resource_claims: bool = _behind("DynamicResourceAllocation")
     # Scheduling as a group of pods (KEP-4671).
     pod_groups: bool = _behind("GenericWorkload")
+    # The group of a running pod decides whether it can be a victim; in 1.36, only with a gate that is not followed.
+    groups_preempted: bool = _behind("GenericWorkload", since=37)
     # Requests of the pod as a whole, in the first release that has them; later ones are pod_level_resources.
     first_pod_level_resources: bool = _behind("PodLevelResources")
     # Room on their own node for running pods whose resize is deferred (KEP-5836).

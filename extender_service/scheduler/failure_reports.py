@@ -274,7 +274,8 @@ class FailureReports:
         shown = None if sent is None else self._pending.get(sent.key)
         if sent is None or shown is None or pod_uid(shown) != uid:
             return
-        if shows_version(shown.metadata.resource_version, version):
+        seen = shown.metadata.resource_version
+        if seen == version or (seen != sent.version and shows_version(seen, version)):
             del self._sent[uid]
             if not self._is_to_be_nominated(uid):
                 self._pending.nominations.forget(sent.key, uid)

@@ -8,7 +8,7 @@ preempts ──┤   (until 1.32, or without DefaultPreemption at PreEnqueue; a 
 """
 
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any
 
 import msgspec
@@ -66,7 +66,7 @@ class Preempting:
         self._failures = failures
         self._start = start
         self._metrics = metrics
-        # Pods whose nomination is in the nominator alone while their victims are evicted, by UID.
+        # Pods whose victims are evicted before their nomination is written, by UID.
         self._held: dict[str, Pod] = {}
         self._evictions = Evictions(
             engine,
@@ -90,9 +90,10 @@ class Preempting:
             self._queue.nominator.add(pod, preemption.node_name)
             self._fail_and_evict(info, pod, profile, preemption)
         else:
+            before = {each.uid for each in self._queue.nominator.on_node(preemption.node_name)}
             self._queue.hold(pod, preemption.node_name)
             self._held[pod_uid(pod)] = pod
-            self._start(self._evict_while_held(info, pod, profile, preemption, popped_at_cycle))
+            self._start(self._evict_while_held(info, pod, profile, preemption, popped_at_cycle, before))
 
     def _is_in_background(self, profile: Profile) -> bool:
         """Return whether a pod may be queued while its victims are deleted: DefaultPreemption keeps it waiting."""
@@ -100,9 +101,18 @@ class Preempting:
         return self._rules.preemption_in_background and DefaultPreemption.name in keepers
 
     async def _evict_while_held(
-        self, info: QueuedPodInfo, pod: Pod, profile: Profile, preemption: Preemption, popped_at_cycle: int
+        self,
+        info: QueuedPodInfo,
+        pod: Pod,
+        profile: Profile,
+        preemption: Preemption,
+        popped_at_cycle: int,
+        before: Collection[str],
     ) -> None:
-        """Delete the victims. Until that is answered, the pod is in flight and held, so that it preempts no more."""
+        """Delete the victims. Until that is answered, the pod is in flight and held, so that it preempts no more.
+
+        `before` are the UIDs of the pods that were nominated for the node before this one.
+        """
         node_name, failure = preemption.node_name, preemption.failure
         preemptor = Preemptor(pod, profile, node_name, preemption.plugin)
         victims = self._evictions.to_evict(preemption.victims)
@@ -110,13 +120,14 @@ class Preempting:
         if counts_first:
             self._metrics.preempted(len(preemption.victims))
         try:
-            await self._evictions.evict(preemptor, victims, lambda: self._give_way(pod, node_name))
+            await self._evictions.evict(preemptor, victims, lambda: self._give_way(pod, node_name, before))
         except Exception as error:
             log.exception("preemption failed", extra={"pod": pod_name(pod), "node": node_name})
+            is_nominated = self._queue.nominator.node_of.get(pod_uid(pod)) == node_name
             self._queue.nominator.remove(pod)
             why = words(error) if isinstance(error, KubeError) else f"{type(error).__name__}: {error}"
             failed = msgspec.structs.replace(preemption.fit_error, post_filter=f"preemption: {why}")
-            failure = Failure.unfit(failed, nomination=None)
+            failure = Failure.unfit(failed, nomination=None if is_nominated else "")
         else:
             if not counts_first:
                 self._metrics.preempted(len(preemption.victims))
@@ -161,14 +172,16 @@ class Preempting:
         if is_due:
             self._queue.activate([pod])
 
-    def _give_way(self, pod: Pod, node_name: str) -> list[Pod]:
+    def _give_way(self, pod: Pod, node_name: str, before: Collection[str] | None = None) -> list[Pod]:
         """End what nominates pods of lower priority for a node: they may not fit there any more.
 
-        Nominations of held pods end here, as they are not written yet. Returns the other pods, whose nominations are to
-        be taken back.
+        Of a held pod, those that are not written yet end here. Returns the other pods, whose nominations are to be
+        taken back. `before` are the UIDs of those that were nominated before this pod, if others are to keep theirs.
         """
         lower = []
         for other in self._queue.nominated_pods_for_node(node_name):
+            if before is not None and pod_uid(other) not in before:
+                continue  # its preemption has counted with this pod
             held = self._held.get(pod_uid(other))
             if (held or other).spec.priority >= pod.spec.priority:
                 continue

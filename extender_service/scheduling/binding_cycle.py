@@ -266,6 +266,7 @@ class BindingCycle:
                     continue
                 _require_none(plugin, "Bind", status, waits=False)
                 return
+        self.has_reached_bind = False
         raise CycleError("no Bind plugin took the pod")
 
     def _timed(

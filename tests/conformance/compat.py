@@ -106,6 +106,7 @@ NO_EXAMPLE: Mapping[str, Sequence[str]] = {
         "has_binding_timeout",
         "has_storage_capacity_scoring",
         "missing_driver_rejection_is_opt_in",
+        "groups_preempted",
         "pod_groups",
         "scores_volume_capacity",
     ),

@@ -69,6 +69,7 @@ class ApiServer:
         self._reflectors: dict[str, Reflector[Any]] = {}
         self._registered: dict[str, Reflector[Any]] = {}
         self._states: dict[str, WatchState] = {}
+        cluster.show_only(reads)
         self.also_read(reads)
 
     @property
@@ -77,9 +78,11 @@ class ApiServer:
         return MappingProxyType(self._states)
 
     def also_read(self, kinds: Collection[type[Object]]) -> None:
-        """Keep more kinds, besides those in `reads`. To be called before `handle_with`."""
+        """Keep more kinds, besides those in `reads`. They wake pods; plugins see those in `reads` alone.
+
+        To be called before `handle_with`.
+        """
         self._reads |= set(kinds)
-        self._cluster.show_only(self._reads)
         for resource, store, field_selector in stores(self._cluster, self._reads, self._pods, self._nodes):
             if resource.plural not in self._reflectors:
                 self._reflectors[resource.plural] = self._reflector(resource.plural, resource, store, field_selector)

@@ -143,7 +143,7 @@ class PreemptVerb:
 
         The answer may only name pods on the node: kube-scheduler would evict these, and leave the rest of the group.
         """
-        if proposal.is_current or not self._cluster.rules.pod_groups:
+        if proposal.is_current or not self._cluster.rules.groups_preempted:
             return False
         return bool(self._cluster.pods.in_group[list(proposal.there.values())].any())
 

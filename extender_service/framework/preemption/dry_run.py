@@ -187,7 +187,7 @@ def _lower_pods(cluster: Cluster, pod: Pod, nodes: NodeView, given: Collection[i
     pods = cluster.pods
     used = len(pods.facts)
     is_lower = pods.priority[:used] < pod.spec.priority
-    if cluster.rules.pod_groups:
+    if cluster.rules.groups_preempted:
         # The group's priority decides, not theirs, and some go only with their whole group. Groups are not watched.
         is_lower &= ~pods.in_group[:used]
     is_given = np.zeros(used, np.bool_)

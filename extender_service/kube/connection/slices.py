@@ -9,12 +9,6 @@ SLICE_SECONDS: Final = 0.002
 _TURNS_BETWEEN_SLICES: Final = 8
 
 
-async def let_others_run() -> None:
-    """Let other tasks run, as between two slices."""
-    for _ in range(_TURNS_BETWEEN_SLICES):
-        await asyncio.sleep(0)
-
-
 class Slices:
     """Slices of work, between which other tasks run. The first begins now.
 
@@ -28,5 +22,6 @@ class Slices:
 
     async def rest(self) -> None:
         """Let other tasks run, then begin the next slice."""
-        await let_others_run()
+        for _ in range(_TURNS_BETWEEN_SLICES):
+            await asyncio.sleep(0)
         self.end = self._clock() + self._seconds

@@ -134,6 +134,7 @@ class Reflector(Generic[T]):
         self._must_list = True
         self._is_in_doubt = False
         self._listed_at = 0.0
+        self._heard_in_doubt_at = -math.inf
         self._tried_at = 0.0
         self._watch_opened_at: float | None = None
         self._silences = 0
@@ -267,6 +268,7 @@ class Reflector(Generic[T]):
         if self.state.last_error is not None:
             seconds = self.state.opened_at - self.state.heard_at
             log.info("%s: watching again after %.1f s", self.resource.plural, seconds)
+        self.state.heard_at = max(self.state.heard_at, self._heard_in_doubt_at)
         self.state.watch, self.state.last_error = events, None
 
     async def _follow(self, events: EventStream[T]) -> None:
@@ -280,8 +282,11 @@ class Reflector(Generic[T]):
             self.state.events["ERROR"] += 1
             raise
         ended_at = self._clock()
-        if ended_at - self.state.opened_at >= self._limits.short_watch_seconds and not self._is_in_doubt:
-            self.state.heard_at = ended_at
+        if ended_at - self.state.opened_at >= self._limits.short_watch_seconds:
+            if self._is_in_doubt:
+                self._heard_in_doubt_at = ended_at
+            else:
+                self.state.heard_at = ended_at
         self._silent_watches = 0
         self._has_bookmarks = self._has_bookmarks or kinds == {"BOOKMARK"}
 
@@ -323,7 +328,9 @@ class Reflector(Generic[T]):
 
     def _doubt(self, since: float) -> None:
         """Open the watch again, unless it was heard since then."""
-        if max(self.state.seen_at, self.state.opened_at) <= since:
+        # In doubt, it is followed before it is that of the state.
+        heard_at = -math.inf if self._following is None else self._following.current_at
+        if max(heard_at, self.state.seen_at, self.state.opened_at) <= since:
             self._interruption.interrupt(DoubtError("nothing came since another watch fell silent"))
 
     def _compare_versions(self) -> None:
@@ -391,6 +398,7 @@ class Reflector(Generic[T]):
         delay = self._delay(failure)
         if failure is not None:
             self._is_in_doubt = True
+            self._heard_in_doubt_at = -math.inf
             self._stop_comparing()  # it was asked before the failure
             if isinstance(failure, SilentError) and self._watch_opened_at is None:
                 self._silences += 1

@@ -36,6 +36,7 @@ class Extenders:
         self.filter_any = any(client.config.filter_verb for client in self._clients)
         self.score_any = any(client.config.prioritize_verb for client in self._clients)
         self._binding_count = 0
+        self._is_finishing = False
         self._all_answered = asyncio.Event()
 
     def __len__(self) -> int:
@@ -102,6 +103,8 @@ class Extenders:
         for client in self._interested(pod):
             if not client.config.bind_verb:
                 continue
+            if self._is_finishing:
+                await asyncio.Future()  # nothing would wait for the answer
             self._binding_count += 1
             self._all_answered.clear()
             try:
@@ -117,7 +120,8 @@ class Extenders:
         return False
 
     async def finish_bindings(self) -> None:
-        """Return once all bindings that extenders were asked for are answered."""
+        """Ask for no more bindings, and return once all that extenders were asked for are answered."""
+        self._is_finishing = True
         while self._binding_count:
             await self._all_answered.wait()
 

@@ -462,3 +462,13 @@ async def test_a_nomination_that_was_written_stays_though_a_later_text_is_refuse
     reporting.reports.add(pod, failure("waits for its victims"))
     await reporting.end()
     assert reporting.pending.nominations.as_decided(shown).status.nominated_node_name == "a"
+
+
+@in_event_loop
+async def test_a_nomination_counts_where_versions_began_again_as_etcd_was_restored() -> None:
+    reporting, pod = Reporting(), make_pod("p")
+    shown = reporting.show(pod, "100")
+    reporting.api.version = "60"
+    reporting.nominate(pod, "a", "preempts")
+    await reporting.end()
+    assert reporting.pending.nominations.as_decided(shown).status.nominated_node_name == "a"

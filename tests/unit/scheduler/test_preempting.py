@@ -212,6 +212,22 @@ async def test_a_pod_whose_victims_are_being_deleted_is_not_nominated_where_a_mo
     assert "nominatedNodeName" not in status
 
 
+@pytest.mark.parametrize("rules", [rules_of(31), rules_of(37, {"SchedulerAsyncPreemption": False})])
+@in_event_loop
+async def test_a_pod_that_preempts_after_a_more_important_one_stays_nominated_beside_it(rules: Rules) -> None:
+    world = SchedulerWorld(make_node("a", {"cpu": "8", "pods": "10"}), rules=rules)
+    world.api.slow, world.api.gate = {"v1", "v2"}, asyncio.Event()
+    world.create(make_pod("v1", "a", requests=CPU), make_pod("v2", "a", requests=CPU))
+    for name, priority in (("higher", 200), ("lower", 150)):
+        world.create(of_priority(make_pod(name, requests=CPU), priority))
+        assert world.attempt() == name
+        await turns()
+    world.api.gate.set()
+    await world.scheduler.close()
+    assert sorted(world.api.named("delete")) == ["v1", "v2"]
+    assert dict(world.queue.nominator.on_nodes()) == {"uid-of-higher": "a", "uid-of-lower": "a"}
+
+
 @in_event_loop
 async def test_a_bug_that_preemption_meets_undoes_the_nomination(monkeypatch: pytest.MonkeyPatch) -> None:
     world = SchedulerWorld(make_node("a"))

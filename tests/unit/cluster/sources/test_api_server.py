@@ -168,7 +168,9 @@ def test_other_kinds_are_followed_where_somebody_reads_them() -> None:
         assert listed.workloads.namespace_labels("shop") == {"team": "a"}
         assert listed.pod_keys() == [("default", "web")]
         assert cluster.workloads.namespace_labels("shop") == {"team": "a"}
-        assert cluster.workloads.get(ReplicaSet, "shop", "web") is None
+        assert cluster.workloads.find(ReplicaSet, ("shop", "web")) is None
+        with pytest.raises(HiddenKindError):  # it wakes pods, and no plugin reads it
+            cluster.workloads.of(ReplicaSet)
         lists = {request.path for request in server.requests if "watch" not in request.query}
         assert lists == {"/api/v1/nodes", "/api/v1/pods", "/api/v1/namespaces", "/apis/apps/v1/replicasets"}
 

@@ -185,13 +185,18 @@ def test_given_victims_go_in_any_case() -> None:
     assert victims(cluster, tried(cluster, preemptor(4), ["low"])) == {"a": (["high", "low"], 0)}
 
 
-@pytest.mark.parametrize(("gates", "where"), [({}, {"a", "b"}), ({"GenericWorkload": True}, {"b"})])
-def test_where_groups_of_pods_count_none_of_their_pods_is_chosen(gates: dict[str, bool], where: set[str]) -> None:
+@pytest.mark.parametrize(
+    ("minor", "gates", "where"),
+    [(37, {}, {"a", "b"}), (37, {"GenericWorkload": True}, {"b"}), (36, {"GenericWorkload": True}, {"a", "b"})],
+)
+def test_where_groups_of_pods_count_none_of_their_pods_is_chosen(
+    minor: int, gates: dict[str, bool], where: set[str]
+) -> None:
     pods = [
         in_group(running("worker", "a", priority=1, cpu=4, started=1, app="web")),
         running("web", "b", priority=1, cpu=4, started=1, app="web"),
     ]
-    cluster = preemption_cluster(pods, rules=rules_of(37, gates))
+    cluster = preemption_cluster(pods, rules=rules_of(minor, gates))
     assert victims(cluster, tried(cluster, preemptor(2))).keys() == where
 
 

@@ -515,6 +515,27 @@ def test_a_server_is_asked_once_at_which_version_it_is_though_watches_come_and_e
     asyncio.run(test())
 
 
+def test_the_end_of_a_watch_in_doubt_counts_once_the_versions_are_compared() -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        lists = HangingLists(server)
+        async with running(server, handler=lists) as setup:
+            await until(setup.watching)
+            lists.hangs = True
+            state = setup.reflector.state
+            server.break_watches("cut")
+            await until(lambda: state.watches == 2 and server.open_watches == 1)
+            opened_at = state.opened_at
+            server.break_watches("close")
+            await until(lambda: state.watches == 3 and server.open_watches == 1)
+            assert state.current_at < opened_at
+            lists.answers.set()
+            await until(setup.watching)
+            assert opened_at < state.current_at < state.opened_at
+
+    asyncio.run(test())
+
+
 def test_a_server_that_is_silent_about_its_version_is_asked_again_with_more_patience_each_time(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

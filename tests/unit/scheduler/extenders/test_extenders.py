@@ -29,17 +29,19 @@ async def test_bindings_have_finished_once_the_extender_has_answered_all(answer:
         config = Extender(url_prefix=url, bind_verb="bind")
         async with posts_to(config, "extenders[0]", time.time) as posts:
             extenders = Extenders([ExtenderClient(config, posts, NodeTable(), pod_json)])
-            await extenders.finish_bindings()  # there is none yet
             bindings = [asyncio.create_task(extenders.bind(make_pod(name), "a")) for name in ("p", "q")]
             while len(stub.asked) < 2:
                 await asyncio.sleep(0.001)
             finished = asyncio.create_task(extenders.finish_bindings())
             await asyncio.sleep(0.01)
             assert not finished.done()
+            late = asyncio.create_task(extenders.bind(make_pod("late"), "a"))
             stub.gate.set()
             await asyncio.wait_for(finished, 20)
             await asyncio.wait(bindings, timeout=20)
             assert all((binding.exception() is None) == (answer == {}) for binding in bindings)
+            assert len(stub.asked) == 2  # not about the late one, for which nothing would wait
+            late.cancel()
 
 
 @in_event_loop
