@@ -89,6 +89,10 @@ _EXPECTED_WITH_FAULTS: Final = (
         r"WARNING failed error=binding \S+ to \S+: the lease has gone to another scheduler .*verb=bind$",
         "a binding waited in Permit or PreBind when the scheduler that asked for it lost the lease",
     ),
+    (
+        r"WARNING failed error=binding \S+ to \S+: not sent: (the lease|who holds the lease) .*verb=bind$",
+        "a binding waited in Permit or PreBind, and by then `serve` cannot read the lease, or that is lost",
+    ),
     (r"WARNING failed error=the caller hung up before its request was complete ", "a connection broke"),
     (r"WARNING failed error=extender-service does not know the cluster well enough", "the API server does not answer"),
     (r"WARNING a refused pod fits now, but cannot be changed", "the API server does not answer, or refuses"),
