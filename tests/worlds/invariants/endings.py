@@ -251,7 +251,8 @@ def _left_in_scheduler(insides: SchedulerInsides, observed: Observed, being_boun
         yield "events", f"events of {len(kinds)} kinds, for no pod in flight"
     yield from _each(sorted(queue._held), "held")
     yield from _each(scheduler._preempting._evictions._preemptions._by_uid, "that preempts others")
-    yield from _each(scheduler._writes._last, "being written")
+    for uid, write in scheduler._writes._last.items():
+        yield write, f"pod {uid} being written"
     yield from _each(scheduler._reports._waiting, "whose failure is to be written")
     under_way = scheduler._bindings.under_way | scheduler._background | {*scheduler._reports._under_way.values()}
     bindings = {each.task for uid, each in insides.engine.binder._under_way.items() if uid in being_bound}

@@ -3,6 +3,7 @@
 from asyncio import Task
 from collections.abc import Callable, Sequence
 from typing import cast
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -179,6 +180,15 @@ def test_what_is_left_at_one_look_and_not_at_the_next_has_ended_in_time(settled:
     held.remove("one")
     held.add("three")
     assert [*rule.problems(observed)] == ["replica-0 still has pod two held"]
+
+
+def test_a_pod_that_is_written_again_and_again_has_no_write_that_is_left(settled: ScheduledCluster) -> None:
+    rule, observed, writes = NothingLeftOver(), observed_of(settled), insides_of(settled).scheduler._writes._last
+    first, second, stuck = (cast(Task[None], Mock()) for _ in range(3))
+    writes.update(again=first, stuck=stuck)
+    assert len([*rule.problems(observed)]) == 2
+    writes["again"] = second
+    assert [*rule.problems(observed)] == ["replica-0 still has pod stuck being written"]
 
 
 @pytest.mark.parametrize("is_excused", [True, False])
