@@ -49,7 +49,7 @@ _EXPECTED: Final = (
         r"WARNING failed error=binding \S+ to \S+: the pod was asked about on other nodes .*verb=bind$",
         "PreBind took longer than the replica waits, which has asked again without that node",
     ),
-    (r"WARNING failed error=binding \S+ to \S+: no Bind plugin took the pod ", "so it is set up"),
+    (r"WARNING failed error=no Bind plugin took the pod ", "so it is set up"),
     (r"WARNING failed error=extender-service places no pods now: ", "the scheduler on its machine does not lead yet"),
     (
         r"WARNING failed error=(running PreBind|waiting on [Pp]ermit).*: preempted( by \w+)? .*verb=bind$",
