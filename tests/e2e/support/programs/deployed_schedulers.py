@@ -45,7 +45,7 @@ def nodes_once_all_are_bound(control_plane: ControlPlane) -> dict[str, str]:
 
 
 def refusals(control_plane: ControlPlane) -> float:
-    """How many requests the API server has answered with 403, whoever sent them."""
+    """How many requests of any user the API server has answered with 403."""
     metrics = control_plane.kubectl("get", "--raw=/metrics").splitlines()
     attempts = [line for line in metrics if line.startswith("authorization_attempts_total{")]
     assert attempts
@@ -53,7 +53,7 @@ def refusals(control_plane: ControlPlane) -> float:
 
 
 def priority_levels(control_plane: ControlPlane) -> dict[str, str]:
-    """The priority level of each FlowSchema under which the API server has executed requests, whoever sent them."""
+    """The FlowSchemas that requests of any user have matched so far, each with its priority level."""
     metrics = control_plane.kubectl("get", "--raw=/metrics")
     executed = "apiserver_flowcontrol_dispatched_requests_total"
     return dict(re.findall(rf'^{executed}{{flow_schema="(.+)",priority_level="(.+)"}}', metrics, re.MULTILINE))
