@@ -15,6 +15,7 @@ from extender_service.command import cli
 
 _SECONDS = 0.001
 _ATTEMPT = "schedule_one"
+_NO_WATCHDOG = "--watchdog-timeout=0"  # which would take the signal and the timer for itself
 
 
 class Samples:
@@ -43,7 +44,7 @@ def main() -> int:
     signal.signal(signal.SIGPROF, samples.take)
     signal.setitimer(signal.ITIMER_PROF, _SECONDS, _SECONDS)
     try:
-        return cli.main(sys.argv[2:])
+        return cli.main([*sys.argv[2:], _NO_WATCHDOG])
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         file.write_text("".join(f"{stack} {count}\n" for stack, count in samples.stacks.most_common()))
