@@ -26,13 +26,14 @@ _SAMPLE_EVERY = 199  # placements: a prime, so that samples do not follow any pa
 class Launch:
     """What a program is started with: a kubeconfig, a directory for its files, and the release that it is to be of.
 
-    Plugins, as MODULE:CLASS, are for `schedule` alone.
+    Plugins, as MODULE:CLASS, are for `schedule` alone. So is `samples`: whether it writes down some of its placements.
     """
 
     kubeconfig: Path
     directory: Path
     plugins: Sequence[str] = ()
     minor: int = OLDEST_MINOR
+    samples: bool = True
 
     @property
     def placements(self) -> Path:
@@ -94,11 +95,14 @@ def _stopped(process: Process) -> Iterator[Process]:
 
 def _schedule_process(program: Sequence[str | Path], launch: Launch) -> Process:
     launch.placements.unlink(missing_ok=True)  # of an earlier round, in which pods have the same names
-    plugins = [*launch.plugins, _SAMPLER]
-    sampler = {"name": _class_name(_SAMPLER), "args": {"file": str(launch.placements), "every": _SAMPLE_EVERY}}
+    plugins, arguments = [*launch.plugins], []
+    if launch.samples:
+        plugins.append(_SAMPLER)
+        sampler_args = {"file": str(launch.placements), "every": _SAMPLE_EVERY}
+        arguments.append({"name": _class_name(_SAMPLER), "args": sampler_args})
     profile = {
         "plugins": {"multiPoint": {"enabled": [{"name": _class_name(plugin)} for plugin in plugins]}},
-        "pluginConfig": [sampler],
+        "pluginConfig": arguments,
     }
     configuration = launch.configuration("schedule.yaml", profiles=[profile])
     options = [f"--config={configuration}", "--secure-port=0", *(f"--plugin={plugin}" for plugin in plugins)]
