@@ -14,6 +14,7 @@ import uvloop
 from extender_service.cluster.sources.api_server import ApiServer
 from extender_service.cluster.sources.object_api import ObjectApi
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.command.event_loop import new_event_loop
 from extender_service.command.memory.free_memory import returning_free_memory
 from extender_service.command.memory.huge_pages import begin_to_use_huge_pages
 from extender_service.command.schedule.decision_time import decision_seconds
@@ -73,7 +74,7 @@ def schedule(options: ScheduleOptions) -> int:
     status = 0
     try:
         with returning_free_memory():
-            uvloop.run(run_scheduler(options, machine))
+            uvloop.run(run_scheduler(options, machine), loop_factory=new_event_loop)
     except* LeaseLostError:
         log.error("ending, as the leader lease is lost")  # noqa: TRY400 - the reason is logged already
         status = 1

@@ -17,6 +17,7 @@ from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.sources.object_api import ObjectApi
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.command.background import background, debug_on_signal, log_sync
+from extender_service.command.event_loop import new_event_loop
 from extender_service.command.memory.free_memory import returning_free_memory
 from extender_service.command.memory.huge_pages import begin_to_use_huge_pages
 from extender_service.command.memory.settled_memory import settle_memory
@@ -79,7 +80,7 @@ def serve(options: ServeOptions) -> None:
     configure_logging(options.log_level, options.log_format)
     machine = replace(THIS_MACHINE, memory_settled=begin_to_use_huge_pages, set_signal_handler=set_signal_handler)
     with returning_free_memory():
-        uvloop.run(run_service(options, machine))
+        uvloop.run(run_service(options, machine), loop_factory=new_event_loop)
 
 
 _Work = Callable[[], Coroutine[Any, Any, None]]
