@@ -29,6 +29,7 @@ S = TypeVar("S")
 A = TypeVarTuple("A")
 
 _NO_MASK = "nodes are selected by their positions, not by a mask: give mask.nonzero()[0]"
+_NO_ARRAY = "nodes are selected by an array of their positions: give np.array(positions, np.intp)"
 
 
 class NodeView:
@@ -83,9 +84,12 @@ class NodeView:
         return name
 
     def names_at(self, positions: NDArray[np.intp]) -> list[str]:
-        """The names of the nodes at some positions. Raises TypeError for a mask."""
-        if positions.dtype.kind == "b":
-            raise TypeError(_NO_MASK)
+        """The names of the nodes at some positions. Raises TypeError for a mask, and for what is no array."""
+        try:
+            if positions.dtype.kind == "b":
+                raise TypeError(_NO_MASK)
+        except AttributeError:
+            raise TypeError(_NO_ARRAY) from None
         names: list[str] = self._table.names[positions if self._rows is None else self._rows[positions]].tolist()
         return names
 
@@ -268,12 +272,15 @@ class NodeView:
         return self.of_rows(column)
 
     def at(self, positions: NDArray[np.intp]) -> "NodeView":
-        """Return the nodes at some positions of this view. Raises TypeError for a mask.
+        """Return the nodes at some positions of this view. Raises TypeError for a mask, and for what is no array.
 
         NumPy would take the marks of a mask for the positions 0 and 1.
         """
-        if positions.dtype.kind == "b":
-            raise TypeError(_NO_MASK)
+        try:
+            if positions.dtype.kind == "b":
+                raise TypeError(_NO_MASK)
+        except AttributeError:
+            raise TypeError(_NO_ARRAY) from None
         if self._worlds is None:
             nodes = NodeView(self._memory, self._pods, self._memo.at(positions))
             nodes._everywhere = self if self._rows is None else self._everywhere

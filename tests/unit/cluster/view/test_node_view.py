@@ -143,6 +143,15 @@ def test_a_mask_is_refused_in_place_of_positions(cluster: Cluster, names: list[s
     assert view.at(mask.nonzero()[0]).names == view.names_at(mask.nonzero()[0])
 
 
+@pytest.mark.parametrize("positions", [[1, 0], [], (1,), [True, False], 1, "b"])
+def test_positions_that_are_no_array_are_refused(cluster: Cluster, positions: Any) -> None:
+    view = cluster.view(cluster.nodes.rows_named(["c", "b"]))
+    for select in (view.at, view.names_at):
+        with pytest.raises(TypeError, match=r"by an array of their positions: give np\.array\(positions, np\.intp\)"):
+            select(positions)
+    assert view.names_at(np.array([1, 0], np.intp)) == ["b", "c"]
+
+
 def test_a_node_is_found_where_it_is_in_the_view(cluster: Cluster) -> None:
     view = cluster.view(cluster.nodes.rows_named(["c", "a"]))
     assert view.positions_of(["a", "b", "nobody", "c"]).tolist() == [1, -1, -1, 0]
