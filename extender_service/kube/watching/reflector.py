@@ -20,8 +20,8 @@ The rules are those of client-go's reflector (tools/cache/reflector.go), with th
 - After a failure the server must show that it knows the version that was seen. One whose etcd was restored from a
   snapshot would accept the watch, and send no event until its versions reach that one again. (If they reach it before
   we look, we cannot notice; `etcdutl snapshot restore --bump-revision` prevents that.) Events are applied meanwhile,
-  also where the answer takes long: lists may wait in the server's queue while watches go on. But until then, no watch
-  shows that the store is current.
+  also where the answer takes long, or where the server refuses to answer and is asked again later: lists may wait in
+  its queue, or be refused with 429, while watches go on. But until then, no watch shows that the store is current.
 """
 
 import asyncio
@@ -127,7 +127,6 @@ class Reflector(Generic[T]):
             initial_seconds=0.5, limit_seconds=limits.wait_seconds, clock=clock, uniform=random.uniform
         )
         self._clock = clock
-        self._sleep = sleep
         self._random = random
         self._synced = asyncio.Event()
         self._tried = asyncio.Event()
@@ -146,10 +145,9 @@ class Reflector(Generic[T]):
         self._most_quiet_seconds = math.inf
         self._interruption = Interruption()
         self._following: EventStream[T] | None = None
-        self._comparing: asyncio.Task[KubeError | CredentialsError | None] | None = None
-        self._waiting = Interruption()
-        self._was_cut_short = False
-        self._is_answered_again = False
+        self._comparing: asyncio.Task[HistoryError | None] | None = None
+        self._between_tries = _Wait(sleep)
+        self._between_comparisons = _Wait(sleep)
         self._overdue: asyncio.TimerHandle | None = None
         self._server = server or ServerWatches(clock)
         self.state = WatchState(heard_at=clock())
@@ -243,9 +241,6 @@ class Reflector(Generic[T]):
                         self._trust(events)
                     self._end_if_overdue(events, opened_at, seconds)
                     await self._follow(events)
-            except _NotCompared as error:
-                self._watch_opened_at = None  # no more is known than if the watch had been refused
-                raise error.failure from None
             except InvalidAnswerError:
                 version = self.state.last_resource_version
                 self._must_list = version == self._undecodable_after
@@ -336,7 +331,7 @@ class Reflector(Generic[T]):
     def _compare_versions(self) -> None:
         """Trust the watch that is open, or end it, once it is known whether the server knows the version seen last.
 
-        The server is asked once, however many watches come and end until it answers.
+        The question stays the same, however many watches come and end until the server answers it.
         """
         if self._comparing is None:
             self._comparing = asyncio.create_task(self._problem_of_server(self.state.last_resource_version))
@@ -344,27 +339,41 @@ class Reflector(Generic[T]):
         elif self._comparing.done():
             self._end_comparing(self._comparing)
 
-    async def _problem_of_server(self, seen: str) -> KubeError | CredentialsError | None:
-        """Return a HistoryError if the server does not know a version, or why that cannot be found out; None if it
-        does. While the server is silent, it is asked again."""
+    async def _problem_of_server(self, seen: str) -> HistoryError | None:
+        """Return a HistoryError if the server does not know a version, None if it does.
+
+        Until it answers, it is asked again: what keeps it from answering a list, such as too many requests, says
+        nothing about the watch. If the watch fails, too, that ends the question.
+        """
+        has_failed = False
         while True:
             try:
                 latest = await self._client.latest_version(self.resource, silence_seconds=self._answer_seconds())
-            except SilentError as error:
-                self._silences += 1
-                text = str(error)
-                level = logging.DEBUG if text == self.state.last_error else logging.WARNING
-                log.log(level, "%s: %s; the watch goes on", self.resource.plural, text)
-                self.state.last_error = text
             except (KubeError, CredentialsError) as error:
-                return error
+                has_failed = True
+                await self._put_off_comparing(error)
             else:
+                if has_failed:
+                    self._server.answers_again()
                 if 0 < version_number(latest) < version_number(seen):
                     text = f"the API server is at version {latest}, before {seen}: etcd has been restored"
                     return HistoryError(text)
                 return None
 
-    def _end_comparing(self, comparing: asyncio.Task[KubeError | CredentialsError | None]) -> None:
+    async def _put_off_comparing(self, failure: KubeError | CredentialsError) -> None:
+        """Wait before the server is asked for its version again; the watch goes on."""
+        waited_seconds = 0.0
+        if isinstance(failure, SilentError):
+            self._silences += 1
+            waited_seconds = failure.seconds
+        delay = self._backed_off_seconds(failure, waited_seconds)
+        text = str(failure)
+        level = logging.DEBUG if text == self.state.last_error else logging.WARNING
+        log.log(level, "%s: %s; the watch goes on, next list in %.1f s", self.resource.plural, text, delay)
+        self.state.last_error = text
+        await self._between_comparisons.wait(delay, failure)
+
+    def _end_comparing(self, comparing: asyncio.Task[HistoryError | None]) -> None:
         """Act by the outcome. Between two watches, the next one does."""
         if comparing.cancelled() or comparing is not self._comparing or self._following is None:
             return
@@ -374,7 +383,7 @@ class Reflector(Generic[T]):
             self._is_in_doubt = False
             self._trust(self._following)
         else:
-            self._interruption.interrupt(_NotCompared(failure))
+            self._interruption.interrupt(failure)
 
     def _stop_comparing(self) -> None:
         comparing, self._comparing = self._comparing, None
@@ -412,51 +421,36 @@ class Reflector(Generic[T]):
             log.log(level, "%s: %s; next %s in %.1f s", self.resource.plural, text, step, delay)
             self.state.last_error = text
             self._tried.set()
-        await self._wait(delay, failure)
-
-    async def _wait(self, seconds: float, failure: KubeError | CredentialsError | None) -> None:
-        """Wait, but only until the API server answers another reflector.
-
-        Where the API server has asked for the wait, it lasts for 10 s all the same. So does a wait after one that was
-        cut short: two watches that fail in turns do not drive each other.
-        """
-        is_asked = isinstance(failure, ApiError) and failure.retry_after_seconds is not None
-        if is_asked or self._was_cut_short:
-            self._was_cut_short = self._is_answered_again = False
-            least_seconds = min(seconds, _LEAST_WAIT_SECONDS)
-            await self._sleep(least_seconds)
-            seconds -= least_seconds
-            if self._is_answered_again or not seconds:
-                self._was_cut_short = seconds > 0
-                return
-        try:
-            async with Interruption() as self._waiting:
-                await self._sleep(seconds)
-        except _AnswersAgain:
-            self._was_cut_short = True
+        await self._between_tries.wait(delay, failure)
 
     def _try_now(self) -> None:
-        self._is_answered_again = True
-        self._waiting.interrupt(_AnswersAgain())
+        self._between_tries.cut_short()
+        self._between_comparisons.cut_short()
 
     def _delay(self, failure: KubeError | CredentialsError | None) -> float:
         """Return the seconds to wait: none for what happens to a healthy watch now and then, if not too often."""
         now, often = self._clock(), self._limits.short_watch_seconds
-        asked = 0.0
         if failure is None or isinstance(failure, UnreachableError):
             # It was closed or cut. A watch that could not even be opened is another matter.
             if self._watch_opened_at is not None and now - self._watch_opened_at >= often:
                 return 0.0
         elif isinstance(failure, HistoryError):
             return 0.0
-        elif isinstance(failure, ApiError):
-            # Expired: an API server that was restarted does not know earlier versions.
-            if failure.expired and not self._must_list and now - self._listed_at >= often:
-                return 0.0
-            asked = failure.retry_after_seconds or 0.0
-        # The time in which no answer came counts as waiting, too.
-        waited = now - self._tried_at if isinstance(failure, SilentError) else 0.0
-        return max(self._backoff.next_delay() - waited, asked, 0.0)
+        elif (
+            isinstance(failure, ApiError) and failure.expired and not self._must_list and now - self._listed_at >= often
+        ):
+            # An API server that was restarted does not know earlier versions.
+            return 0.0
+        waited_seconds = now - self._tried_at if isinstance(failure, SilentError) else 0.0
+        return self._backed_off_seconds(failure, waited_seconds)
+
+    def _backed_off_seconds(self, failure: KubeError | CredentialsError | None, waited_seconds: float) -> float:
+        """Count one more failure, and return the seconds until the next try: as many as the server asks for, or more.
+
+        `waited_seconds`, in which no answer came, count as waiting, too.
+        """
+        asked_seconds = failure.retry_after_seconds if isinstance(failure, ApiError) else None
+        return max(self._backoff.next_delay() - waited_seconds, asked_seconds or 0.0)
 
     def _needs_list(self, failure: KubeError | CredentialsError) -> bool:
         """Return whether the reflector must list, because it cannot watch on from the last version."""
@@ -493,12 +487,40 @@ class Reflector(Generic[T]):
         return min(_LONGEST_SILENCE_SECONDS, self._limits.answer_seconds * 2.0 ** max(0, self._silences - 1))
 
 
-class _NotCompared(Exception):  # noqa: N818 - carries the error
-    """The versions cannot be compared, or the server does not know the one that was seen: `failure` says which."""
+class _Wait:
+    """Waits for the next try, but only until the API server answers another reflector.
 
-    def __init__(self, failure: KubeError | CredentialsError) -> None:
-        super().__init__()
-        self.failure = failure
+    Where the API server has asked for the wait, it lasts for 10 s all the same. So does a wait after one that was cut
+    short: two watches that fail in turns do not drive each other.
+    """
+
+    def __init__(self, sleep: Callable[[float], Awaitable[None]]) -> None:
+        self._sleep = sleep
+        self._waiting = Interruption()
+        self._was_cut_short = False
+        self._is_answered_again = False
+
+    async def wait(self, seconds: float, failure: KubeError | CredentialsError | None) -> None:
+        """Wait after a failure, or after the end of a watch."""
+        is_asked = isinstance(failure, ApiError) and failure.retry_after_seconds is not None
+        if is_asked or self._was_cut_short:
+            self._was_cut_short = self._is_answered_again = False
+            least_seconds = min(seconds, _LEAST_WAIT_SECONDS)
+            await self._sleep(least_seconds)
+            seconds -= least_seconds
+            if self._is_answered_again or not seconds:
+                self._was_cut_short = seconds > 0
+                return
+        try:
+            async with Interruption() as self._waiting:
+                await self._sleep(seconds)
+        except _AnswersAgain:
+            self._was_cut_short = True
+
+    def cut_short(self) -> None:
+        """End the wait, as far as it may be: the API server answers again."""
+        self._is_answered_again = True
+        self._waiting.interrupt(_AnswersAgain())
 
 
 class _AnswersAgain(Exception):  # noqa: N818 - is no error

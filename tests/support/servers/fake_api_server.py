@@ -12,6 +12,7 @@ from tests.support.servers.http_server import Request, Response
 EXPIRED = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"}
 INTERNAL = {"kind": "Status", "code": 500, "reason": "InternalError", "message": "etcd is tired"}
 THROTTLED = {"kind": "Status", "code": 429, "reason": "TooManyRequests", "message": "slow down"}
+UNAVAILABLE = {"kind": "Status", "code": 503, "reason": "ServiceUnavailable", "message": "etcd has no leader"}
 UNAUTHORIZED = {"kind": "Status", "code": 401, "reason": "Unauthorized", "message": "Unauthorized"}
 FORBIDDEN = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "pods is forbidden"}
 TOO_LARGE = {
@@ -24,7 +25,7 @@ TOO_LARGE = {
 
 # A watch loses its connection in one of these ways, or the server refuses in one of those.
 BREAKS = ("close", "cut", "stall", "half an event", "garbage", "no version", "expired", "internal error", "throttled")
-REFUSALS = (EXPIRED, INTERNAL, THROTTLED, UNAUTHORIZED, FORBIDDEN, TOO_LARGE)
+REFUSALS = (EXPIRED, INTERNAL, THROTTLED, UNAVAILABLE, UNAUTHORIZED, FORBIDDEN, TOO_LARGE)
 
 
 class FakeApiServer:

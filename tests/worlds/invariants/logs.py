@@ -66,7 +66,7 @@ _EXPECTED: Final = (
 # cluster itself explain none of that: to programs, they look like what people do.
 _EXPECTED_WITH_FAULTS: Final = (
     (r"WARNING [a-z]+: .*; next (list|watch) in", "a list or watch broke, or was refused"),
-    (r"WARNING [a-z]+: .*; the watch goes on", "the API server does not say at which version it is"),
+    (r"WARNING [a-z]+: .*; the watch goes on, next list in", "the API server does not say at which version it is"),
     (r"WARNING waiting for the release of the API server", "it does not answer"),
     (r"WARNING not ready, and all calls fail, until the cluster can be read", "it does not answer"),
     (r"WARNING cannot find out whether pods may be bound", "it does not answer"),

@@ -77,6 +77,7 @@ def test_a_line_that_others_in_the_cluster_or_the_setup_explain_is_not(observed:
     [
         "ERROR lost the leader lease holder=b",
         "WARNING nodes: nothing came for 6 s; next watch in 0.0 s",
+        "WARNING pods: slow down (429 TooManyRequests); the watch goes on, next list in 1.0 s",
         "WARNING cannot acquire or renew the lease error=no answer came within 5 s lease=a/b",
         "ERROR cannot update a pod error=the lease is not held pod=default/a",
         f'ERROR cannot update a pod error=Pod "a" is invalid: {_NOMINATES_BOUND} (422 Invalid) pod=default/a',

@@ -23,7 +23,7 @@ from extender_service.kube.resources.pods_by_need import pods_by_need
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.keys import Key, key_of
 from extender_service.kube.watching.reflector import Limits, Reflector
-from extender_service.kube.watching.watch_state import ServerWatches
+from extender_service.kube.watching.watch_state import ServerWatches, WatchState
 from tests.support.servers.fake_api_server import (
     BREAKS,
     EXPIRED,
@@ -442,10 +442,11 @@ def test_a_server_that_does_not_know_the_last_version_is_not_believed_though_it_
             server.restore([])
             server.list_refusals = [INTERNAL, FORBIDDEN]
             server.break_watches("cut")
-            await until(lambda: len(setup.waits) == 3)
-            assert setup.watched == [False] * 3
             await until(lambda: setup.in_step() and setup.watching())
-            assert setup.reflector.state.relists == 1
+            assert setup.waits == [0.0, 0.8, 1.6, 0.0]
+            assert setup.watched == [False] * 4
+            state = setup.reflector.state
+            assert (state.lists, state.watches, state.relists) == (2, 3, 1)
 
     asyncio.run(test())
     (told,) = [message for message in caplog.messages if "restored" in message]
@@ -485,6 +486,144 @@ def test_a_watch_goes_on_while_the_server_does_not_say_at_which_version_it_is() 
             assert (state.lists, state.watches, state.last_error) == (1, 2, None)
             assert setup.waits == [0.0]
             assert state.current_at > listed_at
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: str(refusal["reason"]))
+def test_a_watch_goes_on_while_the_server_refuses_to_say_at_which_version_it_is(
+    refusal: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        async with running(server) as setup:
+            await until(setup.watching)
+            state = setup.reflector.state
+            listed_at = state.current_at
+            server.list_refusals = [refusal] * 3
+            server.break_watches("cut")
+            server.put("pod")
+            await until(lambda: setup.in_step() and setup.watching())
+            assert (state.lists, state.watches, state.relists, state.last_error) == (1, 2, 0, None)
+            assert setup.waits == [0.0, 0.8, 1.6, 3.2]
+            # Until then it may be a server whose etcd was restored.
+            assert setup.watched == [False] * 4
+            assert state.current_at > listed_at
+
+    asyncio.run(test())
+    (told,) = [message for message in caplog.messages if "the watch goes on" in message]
+    reason = f"{refusal['message']} ({refusal['code']} {refusal['reason']})"
+    assert told == f"pods: {reason}; the watch goes on, next list in 0.8 s"
+
+
+def test_events_are_applied_while_the_server_refuses_to_say_at_which_version_it_is() -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        async with running(server) as setup:
+            await until(setup.watching)
+            server.list_refusals = [THROTTLED] * 1000
+            server.break_watches("cut")
+            for number in range(3):
+                tries = len(setup.waits)
+                server.put(f"pod-{number}")
+                await until(lambda: setup.in_step() and len(setup.waits) > tries)  # noqa: B023
+            assert (setup.watching(), setup.reflector.state.watches, server.open_watches) == (False, 2, 1)
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize(("retry_after", "seconds"), [("9", [9.0]), ("17", [10.0, 7.0])])
+def test_the_version_is_asked_for_again_when_the_server_wants_that(retry_after: str, seconds: list[float]) -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        server.retry_after = retry_after
+        async with running(server) as setup:
+            await until(setup.watching)
+            server.list_refusals = [THROTTLED]
+            server.break_watches("cut")
+            await until(lambda: setup.watching() and setup.reflector.state.watches == 2)
+            assert setup.waits == [0.0, *seconds]
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("how", ["cut", "no list"])
+def test_a_watch_goes_on_while_nothing_sound_says_at_which_version_the_server_is(how: str) -> None:
+    async def test() -> None:
+        fails = False
+
+        async def handler(request: Request, response: Response) -> None:
+            if not fails or "watch" in request.query:
+                await server(request, response)
+            elif how == "cut":
+                response.cut()
+            else:
+                await response.send_json(200, {})
+
+        server = FakeApiServer()
+        async with running(server, handler=handler) as setup:
+            await until(setup.watching)
+            fails = True
+            server.break_watches("cut")
+            await until(lambda: len(setup.waits) > 3)
+            fails = False
+            await until(setup.watching)
+            assert (setup.reflector.state.lists, setup.reflector.state.watches) == (1, 2)
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize(("how", "watches"), [("another watch is answered", 2), ("its own watch fails", 3)])
+def test_the_wait_for_the_next_question_for_the_version_ends_early_if(how: str, watches: int) -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        others = ServerWatches()
+        waits: list[float] = []
+
+        async def sleep(seconds: float) -> None:
+            waits.append(seconds)
+            await asyncio.sleep(3600 if seconds else 0)
+
+        async with http_server(server) as url, KubeClient(load_credentials(master=url)) as client:
+            limits = Limits(short_watch_seconds=0.0)
+            reflector = Reflector(client, PODS, PodStore(), limits=limits, server=others, sleep=sleep)
+            task = asyncio.create_task(reflector.run())
+            await until(lambda: reflector.state.watch is not None)
+            server.list_refusals = [INTERNAL]
+            server.break_watches("cut")
+            await until(lambda: len(waits) == 2)
+            if how == "its own watch fails":
+                server.break_watches("cut")
+            else:
+                others.answers_again()
+            await until(lambda: reflector.state.watch is not None)
+            assert (reflector.state.lists, reflector.state.watches) == (1, watches)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize(("refusals", "answers"), [([], 1), ([INTERNAL], 2)])
+def test_when_the_server_says_its_version_after_all_others_are_tried(
+    refusals: list[dict[str, Any]], answers: int
+) -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        others = ServerWatches()
+        tried: list[bool] = []
+        others.add(WatchState(heard_at=0.0), lambda _: None, lambda: tried.append(True))
+        async with http_server(server) as url, KubeClient(load_credentials(master=url)) as client:
+            limits, backoff = Limits(short_watch_seconds=0.0), Backoff(initial_seconds=0.001)
+            reflector = Reflector(client, PODS, PodStore(), limits=limits, server=others, backoff=backoff)
+            task = asyncio.create_task(reflector.run())
+            await until(lambda: reflector.state.watch is not None)
+            server.list_refusals = [*refusals]
+            server.break_watches("cut")
+            await until(lambda: reflector.state.watch is not None and reflector.state.watches == 2)
+            assert len(tried) == answers  # one for the watch, which could be opened again
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     asyncio.run(test())
 
@@ -560,7 +699,9 @@ def test_a_server_that_is_silent_about_its_version_is_asked_again_with_more_pati
 
     asyncio.run(test())
     assert patience == [5.0, 5.0, 10.0, 20.0]
-    assert [message for message in caplog.messages if "no answer" in message] == ["pods: no answer; the watch goes on"]
+    assert [message for message in caplog.messages if "no answer" in message] == [
+        "pods: no answer; the watch goes on, next list in 0.0 s"
+    ]
 
 
 @pytest.mark.parametrize("how", ["the reflector ends", "the watch fails"])
