@@ -103,14 +103,20 @@ def json_error(error: msgspec.DecodeError) -> str:
     return "unexpected end of JSON input" if "truncated" in str(error) else str(error)
 
 
-def too_large_version(asked: int, current: int) -> RefusedError:
-    """A read at a version that the watch cache has not reached in three seconds."""
+def too_large_version(asked: int, current: int, *, retry_seconds: int = 0) -> RefusedError:
+    """A read at a version that is yet to come."""
     text = f"Too large resource version: {asked}, current: {current}"
-    details = {
-        "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
-        "retryAfterSeconds": 1,
+    details: dict[str, Any] = {
+        "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
     }
+    if retry_seconds:
+        details["retryAfterSeconds"] = retry_seconds
     return RefusedError(504, "Timeout", f"Timeout: {text}", details)
+
+
+def future_revision() -> RefusedError:
+    """Etcd's own words about a revision that is yet to come, which older releases pass on."""
+    return RefusedError(500, "", "etcdserver: mvcc: required revision is a future revision")
 
 
 def invalid(kind: str, group: str, name: str, causes: Sequence[tuple[str, str, str]]) -> RefusedError:

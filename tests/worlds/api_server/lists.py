@@ -4,7 +4,7 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -13,6 +13,9 @@ from tests.worlds.api_server.etcd import Etcd, Item
 from tests.worlds.api_server.kinds import Kind
 from tests.worlds.api_server.query import EXACT, ListOptions
 from tests.worlds.api_server.selectors import field_selector, label_selector, parse_fields
+
+# The first minor release whose watch cache lists at exact versions, too (ListFromCacheSnapshot).
+EXACT_FROM_CACHE_SINCE: Final = 34
 
 _TOO_OLD = "The resourceVersion for the provided list is too old."
 _TOKEN_TOO_OLD = (
@@ -32,45 +35,79 @@ def matcher(kind: Kind, options: ListOptions) -> Callable[[Item], bool]:
     return lambda item: labels_match(item.value["metadata"].get("labels") or {}) and fields_match(item.value)
 
 
-def read(etcd: Etcd, kind: Kind, namespace: str, options: ListOptions, cached_revision: int) -> bytes:
-    """Return the body of a list's answer.
+class Wanted(msgspec.Struct, frozen=True):
+    """What a list asks for.
+
+    - `version`: 0 for any, or for the latest of all
+    - `is_exact`: no later version will do
+    - `of_etcd`: the watch cache is not asked about the version
+    - `name`: of the one object that is asked for; empty if there may be several
+    - `start`: the key at which a page begins
+    """
+
+    version: int
+    is_exact: bool
+    of_etcd: bool
+    name: str = ""
+    start: str = ""
+
+
+def wanted_by(kind: Kind, namespace: str, options: ListOptions, minor: int) -> Wanted:
+    """Return what a list asks for (the cacher's ShouldDelegateList). Raises RefusedError (400)."""
+    version = int(options.version or "0")
+    if options.token:
+        start, revision = _decode(options.token, _prefix(namespace))
+        if version:
+            raise errors.bad_request("specifying resource version is not allowed when using continue")
+        return Wanted(max(0, revision), is_exact=True, of_etcd=minor < EXACT_FROM_CACHE_SINCE, start=start)
+    name = _single_name(kind, namespace, options)
+    # A limit makes a version exact, except where one object is asked for by its name.
+    is_limited = options.limit > 0 and not options.match and version > 0
+    is_exact = options.match == EXACT or (is_limited and not name)
+    of_etcd = (is_exact or is_limited) and (bool(name) or minor < EXACT_FROM_CACHE_SINCE)
+    return Wanted(version, is_exact=is_exact, of_etcd=of_etcd, name=name)
+
+
+def read(etcd: Etcd, kind: Kind, namespace: str, options: ListOptions, wanted: Wanted, cached_revision: int) -> bytes:
+    """Return the body of a list's answer. It asks for no version that is yet to come.
 
     `cached_revision` is how far the watch cache of this server is; what asks for no certain version gets that one.
     Raises RefusedError: 410 for a version or token that is too old.
     """
-    prefix = f"{namespace}/" if namespace else ""
+    prefix = _prefix(namespace)
     matches = matcher(kind, options)
-    start, revision = "", etcd.revision
-    # A limit makes a version exact, except where one object is asked for by its name.
-    names = [value for field, value, equal in parse_fields(options.fields) if field == "metadata.name" and equal]
-    is_legacy_exact = options.limit > 0 and not options.match and options.version not in ("", "0") and not names
-    exact = options.match == EXACT or is_legacy_exact
-    limit = options.limit
-    if options.token:
-        if options.version and options.version != "0":
-            raise errors.bad_request("specifying resource version is not allowed when using continue")
-        start, revision = _decode(options.token, prefix)
-        if revision < 0:
-            revision = etcd.revision
-        elif revision < etcd.compacted:
-            raise errors.expired(_TOKEN_TOO_OLD, next_token=_encode(start, prefix, -1))
-    elif exact:
-        revision = int(options.version)
+    revision = etcd.revision
+    if wanted.is_exact:
+        revision = wanted.version or revision
         if revision < etcd.compacted:
+            if options.token:
+                raise errors.expired(_TOKEN_TOO_OLD, next_token=_encode(wanted.start, prefix, -1))
             raise errors.expired(_TOO_OLD)
-    elif options.version:
+    elif options.version and not wanted.of_etcd:
         revision = cached_revision
-        limit = 0 if options.version == "0" else limit
-    if names and not limit and not start and bool(prefix) is kind.is_namespaced:
-        item = etcd.item_at(kind, prefix + names[0], revision)  # no other can be meant
+    limit = 0 if options.version == "0" and not options.token else options.limit
+    if wanted.name:
+        item = etcd.item_at(kind, prefix + wanted.name, revision)
         items: Sequence[Item] = [] if item is None else [item]
     else:
         items = etcd.at(kind, revision)
-    if prefix or start:
-        items = [item for item in items if item.key.startswith(prefix) and item.key >= start]
-    if kind.name == "Pod" and not (options.token or exact):
+    if prefix or wanted.start:
+        items = [item for item in items if item.key.startswith(prefix) and item.key >= wanted.start]
+    if kind.name == "Pod" and not wanted.is_exact:
         items = _in_index(items, options)
     return _page(kind, items, matches, limit, prefix, revision, has_selector=bool(options.labels or options.fields))
+
+
+def _prefix(namespace: str) -> str:
+    return f"{namespace}/" if namespace else ""
+
+
+def _single_name(kind: Kind, namespace: str, options: ListOptions) -> str:
+    """Return the name of the one object that can be meant, or nothing."""
+    if bool(namespace) is not kind.is_namespaced:
+        return ""
+    names = [value for field, value, equal in parse_fields(options.fields) if field == "metadata.name" and equal]
+    return names[0] if names else ""
 
 
 def _in_index(items: Sequence[Item], options: ListOptions) -> Sequence[Item]:

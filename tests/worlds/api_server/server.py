@@ -12,12 +12,12 @@ from tests.worlds.api_server.etcd import Etcd, Item
 from tests.worlds.api_server.expiry import EventExpiry
 from tests.worlds.api_server.fairness import REFUSED, Fairness
 from tests.worlds.api_server.kinds import BY_PATH, PODS, Kind
-from tests.worlds.api_server.messages import Answer, Delayed, Object, Request, Response
-from tests.worlds.api_server.query import EXACT, list_options
+from tests.worlds.api_server.messages import Answer, Delayed, Object, Request, Response, Watch
+from tests.worlds.api_server.query import ListOptions, list_options
 from tests.worlds.api_server.registry import RESIZE, STATUS, Registry
 from tests.worlds.api_server.routing import Target, route
 from tests.worlds.api_server.system_objects import create_system_objects
-from tests.worlds.api_server.watch_cache import WatchCache
+from tests.worlds.api_server.watch_cache import WatchCache, failed_watch
 from tests.worlds.api_server.webhooks import Webhook, ask
 
 # A read at a version that this server does not have yet waits for so long.
@@ -126,14 +126,35 @@ class ApiServer:
                 raise errors.method_not_allowed() if target.subresource else errors.path_not_found()
             return self._get(kind, target, request, wait_until)
         options = list_options(request.query, self.minor)
+        lists.matcher(kind, options)  # a wrong selector is refused whatever the version
         if options.is_watch:
-            if options.sends_initial_events and (delay := self._wait(options.version, request, wait_until)):
+            return self._watch(kind, target, options, request, wait_until)
+        return self._list(kind, target, options, request, wait_until)
+
+    def _watch(
+        self, kind: Kind, target: Target, options: ListOptions, request: Request, wait_until: float
+    ) -> Watch | Delayed:
+        if options.sends_initial_events:
+            try:
+                if delay := self._wait(options.version, request, wait_until):
+                    return delay
+            except errors.RefusedError as refusal:
+                return failed_watch(refusal)
+        return self.watches.open(kind, target.namespace, options)
+
+    def _list(
+        self, kind: Kind, target: Target, options: ListOptions, request: Request, wait_until: float
+    ) -> Response | Delayed:
+        wanted = lists.wanted_by(kind, target.namespace, options, self.minor)
+        if not wanted.of_etcd:
+            if delay := self._wait(str(wanted.version), request, wait_until):
                 return delay
-            lists.matcher(kind, options)
-            return self.watches.open(kind, target.namespace, options)
-        if options.match != EXACT and not options.token and (delay := self._wait(options.version, request, wait_until)):
-            return delay
-        return _response(200, lists.read(self.etcd, kind, target.namespace, options, self.watches.revision))
+        elif wanted.version > self.etcd.revision:
+            if wanted.is_exact and self.minor < lists.EXACT_FROM_CACHE_SINCE:
+                raise errors.future_revision()
+            raise errors.too_large_version(wanted.version, self.etcd.revision)
+        body = lists.read(self.etcd, kind, target.namespace, options, wanted, self.watches.revision)
+        return _response(200, body)
 
     def _get(self, kind: Kind, target: Target, request: Request, wait_until: float) -> Answer:
         version = request.query.get("resourceVersion", "")
@@ -154,7 +175,7 @@ class ApiServer:
             return None
         now = self._clock()
         if now >= wait_until:
-            raise errors.too_large_version(int(version), self.watches.revision)
+            raise errors.too_large_version(int(version), self.watches.revision, retry_seconds=1)
 
         def proceed() -> Answer:
             self.step()

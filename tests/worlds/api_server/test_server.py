@@ -38,6 +38,14 @@ def whole(answer: Answer) -> Response:
     return answer
 
 
+def waited(clock: Clock, answer: Answer) -> tuple[float, Response]:
+    """Return for how long an answer was waited for, and the answer."""
+    if not isinstance(answer, Delayed):
+        return 0.0, whole(answer)
+    clock.now += answer.seconds
+    return answer.seconds, whole(answer.proceed())
+
+
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
@@ -71,6 +79,53 @@ def test_a_list_by_name_has_the_object_of_this_name(server: ApiServer, path: str
         server.handle(post(PODS, pod(each)))
     listed = whole(server.handle(Request("GET", path, {"fieldSelector": f"metadata.name={name}"}))).json()
     assert [item["metadata"]["name"] for item in listed["items"]] == found
+
+
+def test_a_page_of_one_object_by_its_name_is_the_last(server: ApiServer) -> None:
+    for name in "ab":
+        server.handle(post(PODS, pod(name)))
+    page = whole(server.handle(Request("GET", PODS, {"fieldSelector": "metadata.name=a", "limit": "1"}))).json()
+    assert [item["metadata"]["name"] for item in page["items"]] == ["a"]
+    assert "continue" not in page["metadata"]
+
+
+@pytest.mark.parametrize(
+    ("minor", "query", "seconds", "status"),
+    [
+        (33, {"resourceVersionMatch": "Exact"}, 0.0, 500),
+        (33, {"limit": "5"}, 0.0, 500),
+        (33, {"limit": "5", "fieldSelector": "metadata.name=a"}, 0.0, 504),
+        (33, {"limit": "5", "resourceVersionMatch": "NotOlderThan"}, 3.0, 504),
+        (34, {"resourceVersionMatch": "Exact"}, 3.0, 504),
+        (34, {"resourceVersionMatch": "Exact", "fieldSelector": "metadata.name=a"}, 0.0, 504),
+        (34, {"limit": "5"}, 3.0, 504),
+        (34, {"limit": "5", "fieldSelector": "spec.wrong=1"}, 0.0, 400),
+    ],
+)
+def test_etcd_refuses_a_version_that_is_to_come_at_once_and_the_watch_cache_waits_for_it(
+    clock: Clock, minor: int, query: dict[str, str], seconds: float, status: int
+) -> None:
+    server = ApiServer(clock, Random(1), minor=minor)
+    found = waited(clock, server.handle(Request("GET", PODS, {"resourceVersion": "999999999", **query})))
+    assert found[0] == pytest.approx(seconds)
+    assert found[1].status == status
+    if status == 504:
+        assert found[1].json()["details"].get("retryAfterSeconds") == (1 if seconds else None)
+
+
+@pytest.mark.parametrize(("minor", "seconds", "status"), [(33, 0.0, 500), (34, 3.0, 504)])
+def test_a_continue_token_from_before_a_restore_is_refused(
+    clock: Clock, minor: int, seconds: float, status: int
+) -> None:
+    server = ApiServer(clock, Random(1), minor=minor)
+    backup = server.etcd.save()
+    for name in "ab":
+        server.handle(post(PODS, pod(name)))
+    token = whole(server.handle(Request("GET", PODS, {"limit": "1"}))).json()["metadata"]["continue"]
+    server.etcd.restore(backup)
+    found = waited(clock, server.handle(Request("GET", PODS, {"limit": "1", "continue": token})))
+    assert found[0] == pytest.approx(seconds)
+    assert found[1].status == status
 
 
 def test_a_continue_token_expires_and_another_one_goes_on(clock: Clock, server: ApiServer) -> None:

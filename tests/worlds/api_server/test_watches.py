@@ -208,6 +208,31 @@ def test_after_a_restore_a_watch_from_a_later_version_is_silent_until_it_is_reac
     assert kinds_and_names(watch) == [("ADDED", "e")]
 
 
+def test_a_watch_from_a_version_that_is_to_come_has_no_bookmark_until_it_is_reached(world: World) -> None:
+    world.create_pod("a")
+    version = str(world.etcd.revision + 1)
+    watch = world.watch(resourceVersion=version, allowWatchBookmarks="true", timeoutSeconds="600")
+    world.wait(60.0)
+    assert watch.take() == b""
+    world.create_pod("b")
+    world.wait(60.0)
+    (event,) = events(watch)
+    assert (event["type"], event["object"]["metadata"]["resourceVersion"]) == ("BOOKMARK", version)
+
+
+def test_a_watch_with_initial_events_of_a_version_that_does_not_come_brings_an_error(world: World) -> None:
+    query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "resourceVersion": "999999999"}
+    answer = world.start_server(minor=37).handle(Request("GET", PODS, {"watch": "1", **query}))
+    assert isinstance(answer, Delayed)
+    assert answer.seconds == pytest.approx(3.0)
+    world.now += answer.seconds
+    watch = answer.proceed()
+    assert isinstance(watch, Watch)
+    (event,) = events(watch)
+    assert (event["type"], event["object"]["code"], event["object"]["reason"]) == ("ERROR", 504, "Timeout")
+    assert watch.is_ended
+
+
 def test_initial_events_end_with_a_bookmark_where_the_release_has_them(world: World) -> None:
     world.create_pod("a")
     query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}

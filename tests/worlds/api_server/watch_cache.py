@@ -74,10 +74,13 @@ class _Watcher:
             self.watch.send(line(self.kind, "DELETED", last))
 
     def send_bookmark(self, revision: int | None, now: float) -> None:
-        """Say how far the watch is, if that is known, and set the time of the next bookmark."""
+        """Say how far the watch is, if that is known, and set the time of the next bookmark.
+
+        A watch that began at a later version gets none until that is reached.
+        """
         self.bookmark_at = self._next_bookmark(now)
-        if revision is not None:
-            self.watch.send(bookmark(self.kind, max(revision, self.position)))
+        if revision is not None and revision >= self.position:
+            self.watch.send(bookmark(self.kind, revision))
 
     def _next_bookmark(self, now: float) -> float:
         """Return when the next one is due: each minute, and shortly before the end."""
@@ -122,17 +125,15 @@ class WatchCache:
         self.revision = self._listed_at = self._etcd.revision
 
     def open(self, kind: Kind, namespace: str, options: ListOptions) -> Watch:
-        """Open a watch. It may begin with an error, as the API server answers with the status 200 by then."""
+        """Open a watch. It may bring only an error (`failed_watch`)."""
         now = self._clock()
         position = int(options.version or "0")
         seconds = float(options.timeout_seconds or _LEAST_WATCH_SECONDS * (1 + self._random.random()))
-        watch = Watch(self._close)
         wants_state = options.sends_initial_events or (options.sends_initial_events is None and position == 0)
         if not wants_state and position and position < self.oldest(kind):
             text = f"too old resource version: {position} ({self.oldest(kind)})"
-            watch.send(error_line(errors.expired(text)))
-            watch.end()
-            return watch
+            return failed_watch(errors.expired(text))
+        watch = Watch(self._close)
         prefix = f"{namespace}/" if namespace else ""
         start = self.revision if wants_state or not position else position
         watcher = _Watcher(watch, kind, prefix, options, start, now, now + seconds)
@@ -256,9 +257,12 @@ def bookmark(kind: Kind, revision: int, annotations: dict[str, str] | None = Non
     return msgspec.json.encode({"type": "BOOKMARK", "object": value}) + b"\n"
 
 
-def error_line(refusal: errors.RefusedError) -> bytes:
-    """Return an error as a line of a watch."""
-    return msgspec.json.encode({"type": "ERROR", "object": refusal.status}) + b"\n"
+def failed_watch(refusal: errors.RefusedError) -> Watch:
+    """Return a watch that brings an error and has ended: the API server has answered with the status 200 by then."""
+    watch = Watch(lambda _: None)
+    watch.send(msgspec.json.encode({"type": "ERROR", "object": refusal.status}) + b"\n")
+    watch.end()
+    return watch
 
 
 def _at_revision(item: Item, revision: int) -> Item:
