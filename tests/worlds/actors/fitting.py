@@ -1,4 +1,5 @@
-"""Whether a pod fits on a node, as those see it who are not the scheduler: the kubelet, and simple schedulers."""
+"""Whether a pod fits on a node, as those see it who are not the scheduler: the kubelet, simple schedulers, and the API
+server where a pod is resized."""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache

@@ -43,7 +43,7 @@ class Registry:
         self._minor = minor
         self._clock = clock
         self._random = random
-        self._admission = Admission(etcd)
+        self._admission = Admission(etcd, minor)
 
     def now(self) -> str:
         """Return the time as objects have it."""
@@ -174,6 +174,8 @@ class Registry:
         check = _CHECKS[subresource]
         if causes := [*check(kind, value, before, self._minor)]:
             raise errors.invalid(kind.name, kind.group, name, causes)
+        if subresource == RESIZE:
+            self._admission.admit_resize(value, before)
         if _is_finished(value, before):
             if not dry_run:
                 self.etcd.delete(kind, present.key)

@@ -122,8 +122,8 @@ class ApiServer:
 
     def _read(self, kind: Kind, target: Target, request: Request, wait_until: float) -> Answer:
         if target.name:
-            if target.subresource not in ("", STATUS) or (target.subresource and not kind.has_status):
-                raise errors.method_not_allowed() if target.subresource else errors.path_not_found()
+            if target.subresource and not self._has_part(kind, target.subresource):
+                raise errors.method_not_allowed()
             return self._get(kind, target, request, wait_until)
         options = list_options(request.query, self.minor)
         lists.matcher(kind, options)  # a wrong selector is refused whatever the version
@@ -217,7 +217,7 @@ class ApiServer:
                 raise errors.method_not_allowed()
 
     def _has_part(self, kind: Kind, subresource: str) -> bool:
-        """Return whether objects of a kind can be changed through a subresource."""
+        """Return whether objects of a kind can be read and changed through a subresource."""
         if subresource == RESIZE:
             return kind is PODS and self.minor >= RESIZES_SINCE
         return subresource == STATUS and kind.has_status

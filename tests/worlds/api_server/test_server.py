@@ -14,6 +14,7 @@ from tests.worlds.api_server.server import ApiServer
 from tests.worlds.api_server.webhooks import Verdict, Webhook
 
 Object = dict[str, Any]
+STRATEGIC, MERGE = "application/strategic-merge-patch+json", "application/merge-patch+json"
 PODS = "/api/v1/namespaces/default/pods"
 
 
@@ -36,6 +37,12 @@ def pod(name: str) -> Object:
 def whole(answer: Answer) -> Response:
     assert isinstance(answer, Response)
     return answer
+
+
+def resized(server: ApiServer, container: Object, content_type: str = STRATEGIC) -> Response:
+    """Return the answer to a resize of the pod a, with its container c or another one."""
+    body = json.dumps({"spec": {"containers": [{"name": "c", **container}]}}).encode()
+    return whole(server.handle(Request("PATCH", f"{PODS}/a/resize", {}, {"content-type": content_type}, body)))
 
 
 def waited(clock: Clock, answer: Answer) -> tuple[float, Response]:
@@ -278,3 +285,52 @@ def test_pods_are_resized_through_a_subresource_from_1_33_on(clock: Clock, minor
     assert found["metadata"].get("generation") == (2 if minor >= 34 else None)
     assert resize(cpu=None).status == 422
     assert resize(**{"example.com/gpu": "1"}).status == 422
+    assert whole(server.handle(Request("GET", f"{path}/a/resize"))).json() == found
+
+
+@pytest.mark.parametrize(
+    ("content_type", "container", "field"),
+    [
+        (STRATEGIC, {"resources": {"requests": {"memory": "4Gi"}}}, "spec.containers[0].resources.requests"),
+        (STRATEGIC, {"resources": {"limits": {"memory": None}}}, "spec.containers[0].resources.limits"),
+        (STRATEGIC, {"resources": {"requests": {"ephemeral-storage": "1Gi"}}}, "spec"),
+        (STRATEGIC, {"resources": {"limits": {"cpu": "100m", "memory": "1Gi"}}}, "spec"),
+        (STRATEGIC, {"resizePolicy": [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]}, "spec"),
+        (STRATEGIC, {"name": "d", "image": "i"}, "spec.containers"),
+        (MERGE, {"name": "d", "image": "i"}, "spec.containers[0].name"),
+    ],
+)
+def test_a_resize_changes_no_more_than_how_much_cpu_and_memory_containers_have(
+    clock: Clock, content_type: str, container: Object, field: str
+) -> None:
+    server = ApiServer(clock, Random(1), minor=37)
+    resources = {"requests": {"cpu": "100m", "memory": "1Gi"}, "limits": {"memory": "2Gi"}}
+    present = {"name": "c", "image": "i", "resources": resources}
+    server.handle(post(PODS, {"metadata": {"name": "a"}, "spec": {"containers": [present]}}))
+    if content_type == MERGE:
+        container = {**present, **container}
+    answer = resized(server, container, content_type)
+    assert answer.status == 422
+    assert [cause["field"] for cause in answer.json()["details"]["causes"]] == [field]
+
+
+@pytest.mark.parametrize("minor", [35, 36])
+def test_a_bound_pod_is_resized_within_its_node_from_1_36_on(clock: Clock, minor: int) -> None:
+    server = ApiServer(clock, Random(1), minor=minor)
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}
+    server.handle(post(PODS, {"metadata": {"name": "a"}, "spec": {"nodeName": "n", "containers": [container]}}))
+
+    def answer(cpu: str) -> tuple[int, str]:
+        found = resized(server, {"resources": {"requests": {"cpu": cpu}}})
+        return found.status, found.json().get("message", "")
+
+    lost = answer("200m")
+    server.handle(post("/api/v1/nodes", {"metadata": {"name": "n"}, "status": {"capacity": {"cpu": "1"}}}))
+    small = answer("2")
+    assert answer("1") == (200, "")
+    if minor < 36:
+        assert (lost, small) == ((200, ""), (200, ""))
+        return
+    assert lost == (403, 'pods "a" is forbidden: node "n" not found')
+    text = "node didn't have enough allocatable resources: cpu, requested: 2000, allocatable: 1000"
+    assert small == (403, f'pods "a" is forbidden: {text}')

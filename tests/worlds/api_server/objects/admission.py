@@ -1,7 +1,8 @@
 """Admission: what the API server refuses or adds before it creates an object, and a hook for what webhooks refuse."""
 
-from typing import Any
+from typing import Any, Final
 
+from tests.worlds.actors.fitting import amounts_of, requests_of
 from tests.worlds.api_server import errors, kinds
 from tests.worlds.api_server.etcd import Etcd
 from tests.worlds.api_server.kinds import Kind
@@ -9,14 +10,18 @@ from tests.worlds.api_server.objects.defaults import tolerate_lost_nodes
 
 Object = dict[str, Any]
 
+# The first minor release that compares a resize with the pod's node.
+RESIZES_FIT_NODES_SINCE: Final = 36
+
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2000000000, "system-node-critical": 2000001000}
 
 
 class Admission:
-    """NamespaceLifecycle and Priority."""
+    """NamespaceLifecycle, Priority and PodResizeValidator. `minor` is the release."""
 
-    def __init__(self, etcd: Etcd) -> None:
+    def __init__(self, etcd: Etcd, minor: int) -> None:
         self._etcd = etcd
+        self._minor = minor
 
     def admit_creation(self, kind: Kind, namespace: str, value: Object) -> None:
         """Refuse what may not be created, and complete the rest. Raises RefusedError."""
@@ -33,6 +38,26 @@ class Admission:
                 if field in before["spec"]:
                     spec.setdefault(field, before["spec"][field])
             tolerate_lost_nodes(value)
+
+    def admit_resize(self, pod: Object, before: Object) -> None:
+        """Refuse to let a bound pod have more than its node. Raises RefusedError."""
+        node_name = pod["spec"].get("nodeName")
+        if self._minor < RESIZES_FIT_NODES_SINCE or not node_name or pod["spec"] == before["spec"]:
+            return
+        node = self._etcd.get(kinds.NODES, node_name)
+        if node is None:
+            raise errors.forbidden(kinds.PODS, pod["metadata"]["name"], f'node "{node_name}" not found')
+        requests, allocatable = requests_of(pod), amounts_of(node.value["status"].get("allocatable", {}))
+        lacking = [
+            f"{name}, requested: {requests[name]}, allocatable: {allocatable.get(name, 0)}"
+            for name in ("cpu", "memory")
+            if requests.get(name, 0) > allocatable.get(name, 0)
+        ]
+        if lacking:
+            text = f"node didn't have enough allocatable resources: {'; '.join(lacking)}"
+            refusal = errors.forbidden(kinds.PODS, pod["metadata"]["name"], text)
+            refusal.status["details"]["causes"] = [{"reason": "NodeCapacity"}]
+            raise refusal
 
     def _check_namespace(self, kind: Kind, namespace: str, name: str) -> None:
         found = self._etcd.get(kinds.NAMESPACES, namespace)

@@ -64,8 +64,9 @@ def pod_spec(spec: Object) -> None:
         container.setdefault("terminationMessagePath", "/dev/termination-log")
         container.setdefault("terminationMessagePolicy", "File")
         resources = container.setdefault("resources", {})
-        if "requests" in resources and not resources["requests"]:
-            del resources["requests"]
+        for part in ("requests", "limits"):
+            if part in resources and not resources[part]:
+                del resources[part]
         for port in container.get("ports", ()):
             port.setdefault("protocol", "TCP")
         if "ports" in container and not container["ports"]:

@@ -56,15 +56,18 @@ class Strategy:
             value["metadata"]["generation"] = before["metadata"].get("generation", 0) + 1
 
     def prepare_resize(self, value: Object, before: Object) -> None:
-        """Keep all of a pod except the resources of its containers, and the UID that a client means."""
-        uid = value["metadata"].get("uid") or before["metadata"]["uid"]
-        resources = {each["name"]: each.get("resources", {}) for each in value["spec"]["containers"]}
-        kept = msgspec.json.decode(msgspec.json.encode(before))
-        value["metadata"].clear()
-        value["metadata"].update(kept.pop("metadata"), uid=uid)
-        value.update(kept)
-        for container in value["spec"]["containers"]:
-            container["resources"] = resources.get(container["name"], container["resources"])
+        """Keep all of a pod except the resources of its containers, and the UID that a client means.
+
+        Where containers were added, removed or renamed, they stay as they were sent: validation refuses that.
+        """
+        sent = value.setdefault("spec", {}).get("containers", [])
+        if len(sent) == len(before["spec"]["containers"]):
+            uid = value["metadata"].get("uid") or before["metadata"]["uid"]
+            kept = msgspec.json.decode(msgspec.json.encode(before))
+            value["metadata"].clear()
+            value["metadata"].update(kept.pop("metadata"), uid=uid)
+            value.update(kept)
+            value["spec"]["containers"] = _resized(sent, value["spec"]["containers"])
         defaults.fill(kinds.PODS, value, self._minor)
         if self.counts_pod_generations() and value["spec"] != before["spec"]:
             value["metadata"]["generation"] = before["metadata"].get("generation", 0) + 1
@@ -106,6 +109,16 @@ class Strategy:
                 reason="SchedulingGated",
                 message="Scheduling is blocked due to non-empty scheduling gates",
             )
+
+
+def _resized(sent: list[Object], kept: list[Object]) -> list[Object]:
+    """Return containers with the resources that were sent, or those that were sent if their names are others."""
+    for new, old in zip(sent, kept, strict=True):
+        if new.get("name") != old["name"]:
+            return sent
+        old["resources"] = new.get("resources", {})
+        _keep(old, new, "resizePolicy")
+    return kept
 
 
 def _keep(new: Object, old: Object, name: str) -> None:

@@ -4,9 +4,10 @@ A cause is a reason, a text and the field's path, as `errors.invalid` takes them
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tests.worlds.actors.fitting import amounts_of
 from tests.worlds.api_server import kinds
 from tests.worlds.api_server.kinds import Kind
 from tests.worlds.api_server.objects.defaults import quality_of_service
@@ -98,14 +99,47 @@ def resized_pod(kind: Kind, value: Object, before: Object, minor: int) -> Iterat
     if quality_of_service(value["spec"]) != quality_of_service(before["spec"]):
         text = "Invalid value: Pod QOS Class may not change as a result of resizing"
         yield ("FieldValueInvalid", text, "spec")
-    for index, container in enumerate(value["spec"]["containers"]):
-        old = before["spec"]["containers"][index]["resources"].get("requests", {})
-        new = container["resources"].get("requests", {})
-        if old.keys() - new.keys():
-            text = "Forbidden: resource requests cannot be removed"
-            yield ("FieldValueForbidden", text, f"spec.containers[{index}].resources.requests")
-        elif any(new[name] != old.get(name) for name in new.keys() - {"cpu", "memory"}):
+    containers, old_containers = value["spec"].get("containers", ()), before["spec"]["containers"]
+    for index, container in enumerate(containers):
+        yield from _exceeded_limits(container["resources"], f"spec.containers[{index}].resources")
+    if others := [*_other_containers(containers, old_containers)]:
+        yield from others
+        return
+    for index, (container, old) in enumerate(zip(containers, old_containers, strict=True)):
+        for part in ("requests", "limits"):
+            if old["resources"].get(part, {}).keys() - container["resources"].get(part, {}).keys():
+                text = f"Forbidden: resource {part} cannot be removed"
+                yield ("FieldValueForbidden", text, f"spec.containers[{index}].resources.{part}")
+        if _fixed_resources(container) != _fixed_resources(old):
             yield ("FieldValueForbidden", "Forbidden: only cpu and memory resources are mutable", "spec")
+
+
+def _exceeded_limits(resources: Object, path: str) -> Iterator[Cause]:
+    limits = amounts_of(resources.get("limits", {}))
+    for name, amount in amounts_of(resources.get("requests", {})).items():
+        if amount > limits.get(name, amount):
+            text = f"Invalid value: must be less than or equal to {name} limit"
+            yield ("FieldValueInvalid", text, f"{path}.requests")
+
+
+def _other_containers(containers: Sequence[Object], before: Sequence[Object]) -> Iterator[Cause]:
+    if len(containers) != len(before):
+        text = "Forbidden: containers may not be added or removed on resize"
+        yield ("FieldValueForbidden", text, "spec.containers")
+        return
+    for index, (container, old) in enumerate(zip(containers, before, strict=True)):
+        if container.get("name") != old["name"]:
+            text = "Forbidden: containers may not be renamed or reordered on resize"
+            yield ("FieldValueForbidden", text, f"spec.containers[{index}].name")
+
+
+def _fixed_resources(container: Object) -> Object:
+    """What of a container no resize may change, of what it could."""
+    resources = dict(container["resources"])
+    for part in ("requests", "limits"):
+        amounts = resources.pop(part, {})
+        resources[part] = {name: amount for name, amount in amounts.items() if name not in ("cpu", "memory")}
+    return {"resources": resources, "resizePolicy": container.get("resizePolicy")}
 
 
 def changed_metadata(value: Object, before: Object, minor: int) -> Iterator[Cause]:
