@@ -30,7 +30,7 @@ def main() -> int:
     started, differences = time.monotonic(), 0
     with (
         tempfile.TemporaryDirectory() as directory,
-        ControlPlane(go_programs.build(PROGRAMS[minor]), Path(directory)) as plane,
+        ControlPlane(go_programs.build(PROGRAMS[minor]), Path(directory), starts_compacted=True) as plane,
     ):
         comparison = Comparison(plane.url, plane.authority.cert_pem.bytes().decode(), plane.token, minor)
         for found in comparison.run(range(seed, seed + options.scripts)):

@@ -11,6 +11,8 @@ _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 # A version that only a text shows.
 _STORED_VERSION = re.compile(r"(ResourceVersion in (?:record \(|object meta: ))(\d+)")
 _VERSION = re.compile(r"\b\d{2,}\b")
+# How far a server's window goes back, or how far it is: never the same on both.
+_OWN_VERSION = re.compile(r"(too old resource version: \d+ \(|Too large resource version: \d+, current: )\d+")
 _INVALID = 422
 
 
@@ -46,7 +48,7 @@ class Canonical:
         if event["type"] == "BOOKMARK":
             return {"type": "BOOKMARK", "annotations": event["object"]["metadata"].get("annotations")}
         if event["type"] == "ERROR":
-            return {"type": "ERROR", "reason": event["object"].get("reason"), "code": event["object"].get("code")}
+            return {"type": "ERROR", "object": self._status(event["object"])}
         return {"type": event["type"], "object": self._value(event["object"])}
 
     def _status(self, body: Any) -> Any:
@@ -82,6 +84,7 @@ class Canonical:
         text = _UID.sub(lambda found: self._uids.setdefault(found[0], f"<uid {len(self._uids) + 1}>"), text)
         if key != "message":
             return text
+        text = _OWN_VERSION.sub(r"\1<version of the server>", text)
         text = _STORED_VERSION.sub(lambda found: found[1] + self._version(found[2]), text)
         return _VERSION.sub(lambda found: self._versions.get(found[0], found[0]), text)
 

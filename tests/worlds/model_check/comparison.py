@@ -42,7 +42,7 @@ class Comparison:
     def run(self, seeds: Iterable[int]) -> Iterator[Difference | None]:
         """Yield for each seed the difference that its script shows, whole, in the order of the seeds."""
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            yield from pool.map(lambda seed: self.compare(generate(seed)), seeds)
+            yield from pool.map(lambda seed: self.compare(generate(seed, self._minor)), seeds)
 
     def compare(self, script: Script) -> Difference | None:
         """Return how the two differ on a script, None if they do not."""

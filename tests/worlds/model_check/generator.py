@@ -1,28 +1,34 @@
 """Random scripts: mostly valid requests, some wrong ones, about few objects, so that they meet."""
 
+import base64
+import json
 from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from tests.worlds.api_server.server import RESIZES_SINCE
 from tests.worlds.model_check import objects
 from tests.worlds.model_check.objects import NAMES, NODES
 from tests.worlds.model_check.script import LAST, Script, Step
 
 Object = dict[str, Any]
 
+# Versions that are older than each window and compacted, and that are never reached.
+OLD, FUTURE = "1", "9000000000"
 _MERGE, _STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
 _NO_UID = "00000000-0000-0000-0000-000000000000"
 _FEWEST_STEPS, _MOST_STEPS = 10, 30
 
 
-def generate(seed: int) -> Script:
-    """Return the script of a seed."""
-    return _Generator(seed).script()
+def generate(seed: int, minor: int) -> Script:
+    """Return the script of a seed for a release: 31 is Kubernetes 1.31."""
+    return _Generator(seed, minor).script()
 
 
 class _Generator:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, minor: int) -> None:
         self._seed = seed
+        self._minor = minor
         self._random = Random(seed)
         self._steps: list[Step] = []
         self._lists: list[tuple[int, str]] = []
@@ -43,8 +49,11 @@ class _Generator:
             (self._bind, 8), (self._evict, 5), (self._delete_pod, 6), (self._get, 4), (self._list, 5),
             (self._watch, 4), (self._page, 4), (self._create_node, 3), (self._change_node, 4),
             (self._delete_node, 2), (self._budget, 5), (self._lease, 3), (self._workload, 3), (self._storage, 3),
-            (self._event, 2), (self._other, 5), (self._wrong, 1), (self._remove_finalizers, 3),
+            (self._event, 2), (self._other, 5), (self._wrong, 1), (self._remove_finalizers, 3), (self._read_old, 3),
+            (self._read_future, 1),
         ]  # fmt: skip
+        if self._minor >= RESIZES_SINCE:
+            usual.append((self._resize, 5))
         return [(action, weight * self._random.choice([0, 1, 1, 3])) for action, weight in usual] + [
             (self._create_pod, 1)
         ]
@@ -173,6 +182,21 @@ class _Generator:
         body = self._delete_options(f"pods/{name}") if self._chance(0.8) else None
         self._add("DELETE", f"v1/pods/{name}", body)
 
+    def _resize(self) -> None:
+        name = self._name()
+        path, choice = f"v1/pods/{name}/resize", self._random.random()
+        if choice < 0.05:
+            self._add("GET", path)
+            return
+        content_type = "application/json" if choice < 0.2 else self._patch_type()
+        is_strategic = content_type == _STRATEGIC
+        body: Object = self._metadata_patch(f"pods/{name}") if self._chance(0.2) else {}
+        body["spec"] = {"containers": [objects.resized_container(self._random, is_strategic=is_strategic)]}
+        if choice < 0.2:
+            self._add("PUT", path, body, start=f"pods/{name}")
+        else:
+            self._add("PATCH", path, body, content_type=content_type)
+
     def _remove_finalizers(self) -> None:
         self._add("PATCH", f"v1/pods/{self._name()}", {"metadata": {"finalizers": None}}, content_type=_MERGE)
 
@@ -207,13 +231,16 @@ class _Generator:
 
     def _list(self) -> None:
         path, is_namespaced = self._collection()
-        query = self._selectors(path, for_watch=False)
         versions = ["", "", "0", *(f"{{list:{number}}}" for number, of in self._lists if of == path)]
-        if version := self._random.choice(versions):
+        self._list_at(self._random.choice(versions), path, is_namespaced)
+
+    def _list_at(self, version: str, path: str, is_namespaced: bool) -> None:
+        query = self._selectors(path, for_watch=False)
+        if version:
             query["resourceVersion"] = version
         if self._chance(0.3):
             query["resourceVersionMatch"] = self._random.choice(["NotOlderThan", "Exact", "Exact", "Wrong"])
-        if path != "v1/nodes" and self._chance(0.3) and query.get("resourceVersion") != "0":
+        if path != "v1/nodes" and self._chance(0.3) and version != "0":
             query["limit"] = self._random.choice(["1", "2", "500"])
         number = self._add("GET", path, query=query, is_namespaced=is_namespaced)
         self._lists.append((number, path))
@@ -234,9 +261,12 @@ class _Generator:
 
     def _watch(self) -> None:
         path, is_namespaced = self._collection()
-        query = {"watch": "1", **self._selectors(path, for_watch=True)}
         versions = ["", "0", *(f"{{list:{number}}}" for number, of in self._lists[-2:] if of == path)]
-        if version := self._random.choice(versions):
+        self._watch_at(self._random.choice(versions), path, is_namespaced)
+
+    def _watch_at(self, version: str, path: str, is_namespaced: bool) -> None:
+        query = {"watch": "1", **self._selectors(path, for_watch=True)}
+        if version:
             query["resourceVersion"] = version
         if self._chance(0.3):
             query["allowWatchBookmarks"] = "true"
@@ -246,6 +276,42 @@ class _Generator:
                 query["resourceVersionMatch"] = "NotOlderThan"
         self._add("GET", path, query=query, is_namespaced=is_namespaced)
         self._watched.add(path)
+
+    def _read_old(self) -> None:
+        """A read at a version that is gone. A list is refused only if it asks for just that version."""
+        path, is_namespaced = self._collection()
+        choice = self._random.random()
+        if choice < 0.5:
+            self._watch_at(OLD, path, is_namespaced)
+        elif choice < 0.9:
+            self._list_at(OLD, path, is_namespaced)
+        else:
+            self._page_at(OLD)
+
+    def _read_future(self) -> None:
+        """A read at a version that does not come. Most are watches: the API server refuses others after 3 s."""
+        path, is_namespaced = self._collection()
+        choice = self._random.random()
+        if choice < 0.7:
+            query = {"watch": "1", "resourceVersion": FUTURE, **self._selectors(path, for_watch=True)}
+            # Nothing comes, not even a last object.
+            self._add("GET", path, query={**query, "timeoutSeconds": "1"}, is_namespaced=is_namespaced)
+        elif choice < 0.78:
+            query = {"watch": "1", "resourceVersion": FUTURE, "resourceVersionMatch": "NotOlderThan"}
+            query.update(sendInitialEvents="true", allowWatchBookmarks="true")
+            self._add("GET", path, query=query, is_namespaced=is_namespaced)
+        elif choice < 0.9:
+            self._list_at(FUTURE, path, is_namespaced)
+        elif choice < 0.95:
+            self._page_at(FUTURE)
+        else:
+            self._add("GET", f"v1/pods/{self._name()}", query={"resourceVersion": FUTURE})
+
+    def _page_at(self, version: str) -> None:
+        """A page that goes on from one that showed a version."""
+        token = json.dumps({"v": "meta.k8s.io/v1", "rv": int(version), "start": "a\0"}).encode()
+        query = {"limit": "2", "continue": base64.urlsafe_b64encode(token).decode().rstrip("=")}
+        self._add("GET", "v1/pods", query=query)
 
     def _end_watches(self) -> None:
         """Create the objects up to which watches are read: each matches every selector, or one of two does."""

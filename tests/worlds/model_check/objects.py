@@ -99,6 +99,33 @@ def pod_status(random: Random) -> Object:
     )
 
 
+# With one of these, most pods change their QOSClass, or request more than their limits or their node allow.
+_RESIZES: tuple[Object, ...] = (
+    {},
+    {"requests": {"cpu": "250m"}},
+    {"requests": {"cpu": "250m", "memory": "512Mi"}},
+    {"requests": {"memory": "4Gi"}},
+    {"requests": {"ephemeral-storage": "1Gi"}},
+    {"limits": {"cpu": "2", "memory": "4Gi"}},
+    {"requests": {"cpu": "2", "memory": "2Gi"}, "limits": {"cpu": "2", "memory": "2Gi"}},
+    {"requests": {"memory": "32Gi"}, "limits": {"memory": "32Gi"}},
+)
+_REMOVALS: tuple[Object, ...] = ({"requests": {"cpu": None}}, {"limits": {"memory": None}}, {"limits": None})
+
+
+def resized_container(random: Random, *, is_strategic: bool) -> Object:
+    """The container of a pod with other resources. Only a strategic merge patch can remove some."""
+    found: Object = {"name": "main"}
+    found["resources"] = random.choice(_RESIZES + _REMOVALS if is_strategic else _RESIZES)
+    if random.random() < 0.2:
+        found["image"] = "registry.example/main:2"
+    if random.random() < 0.05:
+        found["resizePolicy"] = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
+    if random.random() < 0.05:
+        found.update(name="other", image="registry.example/other:1")
+    return found
+
+
 def node(random: Random, name: str) -> Object:
     resources = {"cpu": "4", "memory": "16Gi", "pods": "110"}
     found = metadata(random, name)

@@ -9,8 +9,10 @@ from random import Random
 from types import TracebackType
 from typing import Any, Protocol, Self
 from urllib.parse import urlencode, urlsplit
+from uuid import uuid4
 
-from tests.worlds.api_server.messages import Request, Response, Watch
+from tests.e2e.support.waiting import wait_until
+from tests.worlds.api_server.messages import Answer, Delayed, Request, Response, Watch
 from tests.worlds.api_server.server import ApiServer
 from tests.worlds.model_check.script import LAST, Script, Seen, Step, body_of, url_path
 
@@ -18,6 +20,9 @@ Object = dict[str, Any]
 Events = list[Object]
 
 _SECONDS = 20.0
+_POLL_SECONDS = 0.005
+_NODES, _PODS = "/api/v1/nodes", "/api/v1/namespaces/default/pods"
+_JSON, _STRATEGIC = "application/json", "application/strategic-merge-patch+json"
 # Far from all other numbers that stand in texts.
 _FIRST_VERSION = 7_000_000
 
@@ -45,6 +50,8 @@ class _Server(Protocol):
 
     def catch_up(self, path: str) -> None: ...
 
+    def catch_up_admission(self) -> None: ...
+
 
 def play(script: Script, server: _Server) -> list[Outcome]:
     """Run a script, and return what each step was answered."""
@@ -55,6 +62,8 @@ def play(script: Script, server: _Server) -> list[Outcome]:
         path, query = url_path(step, seen), {key: seen.text(value) for key, value in step.query.items()}
         if _reads_cache(step):
             server.catch_up(url_path_of_collection(step, seen))
+        if step.path.endswith("/resize"):
+            server.catch_up_admission()
         if step.is_watch:
             status, body, watch = server.watch(path, query)
             if watch is not None:
@@ -109,30 +118,39 @@ def _until_last(events: Iterator[Object]) -> Events:
 
 
 class ModelServer:
-    """The model, with a clock that moves on by a second with each request."""
+    """The model, with a clock that moves on by a second with each request. Version 1 is gone, as on the real one."""
 
     def __init__(self, minor: int, first_version: int = _FIRST_VERSION) -> None:
         self._now = 1_700_000_000.0
         self._server = ApiServer(lambda: self._now, Random(0), minor=minor)
         self._server.etcd.revision = first_version
         self._server.watches.restart()
+        self._server.etcd.compact(first_version)
 
     def send(self, method: str, path: str, query: dict[str, str], body: bytes, content_type: str) -> tuple[int, Any]:
         self._now += 1.0
         self._server.step()
-        answer = self._server.handle(Request(method, path, query, {"content-type": content_type}, body))
-        assert isinstance(answer, Response), "the model is not behind"
+        answer = self._wait(self._server.handle(Request(method, path, query, {"content-type": content_type}, body)))
+        assert isinstance(answer, Response)
         return answer.status, answer.json()
 
     def watch(self, path: str, query: dict[str, str]) -> "tuple[int, Any, ModelWatch | None]":
-        answer = self._server.handle(Request("GET", path, query))
+        answer = self._wait(self._server.handle(Request("GET", path, query)))
         if isinstance(answer, Watch):
             return 200, None, ModelWatch(answer)
-        assert isinstance(answer, Response), "the model is not behind"
         return answer.status, answer.json(), None
 
     def catch_up(self, path: str) -> None:
         """The model is never behind."""
+
+    def catch_up_admission(self) -> None:
+        """Admission reads etcd in the model."""
+
+    def _wait(self, answer: Answer) -> Response | Watch:
+        while isinstance(answer, Delayed):
+            self._now += answer.seconds
+            answer = answer.proceed()
+        return answer
 
 
 class ModelWatch:
@@ -191,6 +209,33 @@ class RealServer:
         if status != http.client.OK:
             raise RuntimeError(f"{path} did not reach the latest version: {body}")
 
+    def catch_up_admission(self) -> None:
+        """Wait until admission knows of all nodes that were written or deleted.
+
+        It sees nodes through an informer, in their order. So one more is made: once admission lets a pod on that node
+        be resized, it knows of all others.
+        """
+        name = f"canary-{uuid4()}"
+        path = f"{_PODS}/{name}"
+        node = {"metadata": {"name": name}, "status": {"capacity": {"cpu": "2"}}}
+        self._require("POST", _NODES, {}, node, http.client.CREATED)
+        pod = {"metadata": {"name": name}, "spec": {"nodeName": name, "containers": [_canary("1")]}}
+        self._require("POST", _PODS, {}, pod, http.client.CREATED)
+        larger = json.dumps({"spec": {"containers": [_canary("2")]}}).encode()
+
+        def is_admitted() -> bool:
+            return self.send("PATCH", f"{path}/resize", {"dryRun": "All"}, larger, _STRATEGIC)[0] == http.client.OK
+
+        wait_until(is_admitted, "admission to know a new node", every_seconds=_POLL_SECONDS)
+        for made in (path, f"{_NODES}/{name}"):
+            self._require("DELETE", made, {"gracePeriodSeconds": "0"}, None, http.client.OK)
+
+    def _require(self, method: str, path: str, query: dict[str, str], body: Object | None, expected: int) -> None:
+        encoded = b"" if body is None else json.dumps(body).encode()
+        status, answer = self.send(method, path, query, encoded, _JSON)
+        if status != expected:
+            raise RuntimeError(f"{method} {path}: {answer}")
+
     def _connect(self) -> http.client.HTTPSConnection:
         return http.client.HTTPSConnection(self._address, timeout=_SECONDS, context=self._tls)
 
@@ -211,6 +256,10 @@ class RealWatch:
 
 
 Connect = Callable[[], RealServer]
+
+
+def _canary(cpu: str) -> Object:
+    return {"name": "main", "image": "registry.example/main:1", "resources": {"requests": {"cpu": cpu}}}
 
 
 def _target(path: str, query: dict[str, str]) -> str:

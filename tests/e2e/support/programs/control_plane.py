@@ -11,6 +11,7 @@ There is no kube-controller-manager and no kubelet, so a test is the only one th
 The namespaces default and kube-system, the system-* priority classes and Kubernetes' own RBAC roles are there.
 """
 
+import base64
 import itertools
 import os
 import secrets
@@ -40,6 +41,7 @@ PROGRAMS = {
     NEWEST_MINOR: _TESTS / "kubernetes_1_37" / "controlplane_1_37",
 }
 _ETCD_LISTENS = "serving client traffic"
+_ETCD = "http://etcd/v3"
 
 
 class ControlPlane:
@@ -53,8 +55,9 @@ class ControlPlane:
     - `etcd`, `api_server`: their processes, with `log`, `kill()` and `stop()`. Stopping an API server that has watchers
       takes it about 10 s, in which it drains them.
 
-    The API server gets `api_server_options` besides its usual ones, and etcd `etcd_options`. It is a context manager,
-    which starts and stops it. Logs stay in `directory`.
+    The API server gets `api_server_options` besides its usual ones, and etcd `etcd_options`. If it `starts_compacted`,
+    resource version 1 is too old for lists and watches, as in a cluster that has run for some minutes. It is a context
+    manager, which starts and stops it. Logs stay in `directory`.
     """
 
     def __init__(
@@ -64,11 +67,13 @@ class ControlPlane:
         *,
         api_server_options: Sequence[str] = (),
         etcd_options: Sequence[str] = (),
+        starts_compacted: bool = False,
     ) -> None:
         self.directory = directory
         self._binary = binary
         self._more_api_server_options = api_server_options
         self._more_etcd_options = etcd_options
+        self._starts_compacted = starts_compacted
         self._etcd_data = directory / "etcd"
         self.authority = trustme.CA()
         self._processes: list[Process] = []
@@ -88,6 +93,8 @@ class ControlPlane:
     def __enter__(self) -> Self:
         try:
             self._start_etcd()
+            if self._starts_compacted:
+                self._compact_etcd()
             self.start_api_server()
         except BaseException:
             self.__exit__(None, None, None)
@@ -140,10 +147,10 @@ class ControlPlane:
         starts = self.etcd.log.read_text().count(_ETCD_LISTENS)
         self._start_etcd()
         wait_until(lambda: self.etcd.log.read_text().count(_ETCD_LISTENS) > starts, "etcd to listen")
-        with httpx.Client(transport=httpx.HTTPTransport(uds=f"{self.directory}/etcd.sock"), trust_env=False) as etcd:
+        with self._etcd_client() as etcd:
 
             def alarm(action: Mapping[str, str]) -> list[dict[str, str]]:
-                answer = etcd.post("http://etcd/v3/maintenance/alarm", json=action).raise_for_status().json()
+                answer = etcd.post(f"{_ETCD}/maintenance/alarm", json=action).raise_for_status().json()
                 return list(answer.get("alarms", []))
 
             for raised in alarm({"action": "GET"}):
@@ -235,6 +242,18 @@ class ControlPlane:
             "--election-timeout=100",
             *self._more_etcd_options,
         )
+
+    def _compact_etcd(self) -> None:
+        """Write a key, and let etcd forget all versions before that."""
+        wait_until(lambda: _ETCD_LISTENS in self.etcd.log.read_text(), "etcd to listen")
+        text = base64.b64encode(b"first").decode()
+        with self._etcd_client() as etcd:
+            written = etcd.post(f"{_ETCD}/kv/put", json={"key": text, "value": text}).raise_for_status().json()
+            revision = written["header"]["revision"]
+            etcd.post(f"{_ETCD}/kv/compaction", json={"revision": revision}).raise_for_status()
+
+    def _etcd_client(self) -> httpx.Client:
+        return httpx.Client(transport=httpx.HTTPTransport(uds=f"{self.directory}/etcd.sock"), trust_env=False)
 
     def _api_server_options(self, port: int) -> list[str]:
         files = self.directory
