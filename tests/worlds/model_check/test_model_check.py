@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from random import SystemRandom
 
 import pytest
 
+from extender_service.config.release import version_of
 from tests.e2e.support.programs.control_plane import PROGRAMS, ControlPlane
 from tests.worlds.model_check.canonical import difference
 from tests.worlds.model_check.comparison import Comparison
@@ -39,11 +41,15 @@ def test_the_model_answers_a_script_the_same_each_time(minor: int) -> None:
 
 
 @pytest.mark.parametrize("minor", PROGRAMS)
-def test_the_model_answers_as_the_api_server(minor: int, build_go: Callable[[Path], Path], tmp_path: Path) -> None:
+def test_the_model_answers_new_scripts_as_the_api_server(
+    minor: int, build_go: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    first = SystemRandom().randrange(10**6)
+    again = f"make model-check SEED={first} SCRIPTS={SCRIPTS} VERSION={version_of(minor)}"
     with ControlPlane(build_go(PROGRAMS[minor]), tmp_path, starts_compacted=True) as plane:
         comparison = Comparison(plane.url, plane.authority.cert_pem.bytes().decode(), plane.token, minor)
-        for found in comparison.run(range(SCRIPTS)):
-            assert found is None, str(comparison.shorten(found))
+        for found in comparison.run(range(first, first + SCRIPTS)):
+            assert found is None, f"from seed {first}; again: {again}\n{comparison.shorten(found)}"
 
 
 def test_what_another_release_answers_is_a_difference() -> None:
