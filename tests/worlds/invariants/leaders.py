@@ -27,8 +27,11 @@ _SECONDS_BETWEEN_LOOKS: Final = 1.0
 # Clocks drift by less than that; and a program reads its clock some time before it writes.
 _DRIFTED_RATE: Final = 0.9
 _READING_SECONDS: Final = 0.01
-# `serve` takes for so long, by its clock, that a read of the lease still holds.
-_LEASE_READ_SECONDS: Final = 2.0 / _DRIFTED_RATE + _READING_SECONDS
+# `serve` takes for so long, by its clock, that a read of the lease still holds, and waits for as long once it has read
+# that its scheduler took the lease.
+_GOOD_SECONDS: Final = 2.0
+_LEASE_READ_SECONDS: Final = _GOOD_SECONDS / _DRIFTED_RATE + _READING_SECONDS
+_LEASE_TAKEN_SECONDS: Final = _GOOD_SECONDS * _DRIFTED_RATE - _READING_SECONDS
 
 
 class WrittenByLeader:
@@ -40,8 +43,9 @@ class WrittenByLeader:
     that drifts or jumps, and not on a connection that took long to open. Excused is also what is written within 12 s
     after a lease was deleted, or etcd was restored, since the leader cannot know of that sooner.
 
-    Where `serve` works only while the scheduler on its machine leads, this holds for that replica, too; and `serve`
-    binds only while the lease names it, or did so within the last 2 s by its clock: a read of the lease counts so long.
+    Where `serve` works only while the scheduler on its machine leads, this holds for that replica, too. A read of the
+    lease counts for 2 s, by the clock of `serve`. So it binds only where the lease named that scheduler within the last
+    2 s, and had gone to it 2 s ago: sooner, the `serve` of the holder before may still bind.
     """
 
     name = "written by the leader"
@@ -49,7 +53,10 @@ class WrittenByLeader:
     def __init__(self, observed: Observed) -> None:
         self._observed = observed
         self._replicas = {replica.name: replica for replica in observed.replicas}
-        self._paired = observed.service.name if observed.is_pair and observed.service is not None else None
+        service = observed.service if observed.is_pair else None
+        self._paired = None if service is None else service.name
+        # How the identity of a scheduler begins that is on the machine of `serve`.
+        self._partner = "" if service is None else f"{service.host_name}_"
         self._times: list[float] = [0.0]
         self._holders: list[str] = [""]
         self._disturbed_until = -1.0
@@ -84,8 +91,9 @@ class WrittenByLeader:
         may_write = self._may_bind if served.who == self._paired else self._may_write
         if not may_write(served):
             text = f"{served.who} wrote {served.request.method} {served.request.path} at {served.written_at:.6f}"
-            holder = self._holders_from(served.written_at, served.written_at)[-1]
-            self._observed.violated(self, f"{text}, while {holder or 'nothing'} held the lease")
+            last = bisect_right(self._times, served.written_at) - 1
+            held = f"{self._holders[last] or 'nothing'} held the lease, since {self._times[last]:.6f}"
+            self._observed.violated(self, f"{text}, while {held}")
 
     def _may_write(self, served: Served) -> bool:
         """Return whether a program is no replica, writes what all may write, or led when it wrote."""
@@ -95,11 +103,13 @@ class WrittenByLeader:
         return self._is_named(holder, served.who, served.written_at)
 
     def _may_bind(self, served: Served) -> bool:
-        """Return whether `serve` does not bind, or the scheduler on its machine led when the lease was read."""
+        """Return whether `serve` does not bind, or the scheduler on its machine led as its rule has it."""
         if not served.request.path.endswith(_BINDING):
             return True
-        holders = self._holders_from(served.written_at - _LEASE_READ_SECONDS, served.written_at)
-        return any(holder.startswith(f"{name}_") for holder in holders for name in self._replicas)
+        # Whoever took the lease before the end of this span, and still had it at its begin.
+        written_at = served.written_at
+        holders = self._holders_from(written_at - _LEASE_READ_SECONDS, written_at - _LEASE_TAKEN_SECONDS)
+        return any(holder.startswith(self._partner) for holder in holders)
 
     def _holders_from(self, begin: float, end: float) -> list[str]:
         """Return who held the lease in a span of time, in order."""

@@ -57,7 +57,7 @@ class Observed:
     `replicas` are the schedulers, `service` is `serve` if it runs, `api_servers` are what they ask. `faults` are all
     that happen; from `calm_from` on, in the world's time, there are none. With `service_decides`, the schedulers
     themselves look at nothing except amounts, and with `service_preempts` not at these either. With `is_pair`, `serve`
-    works only while the one replica leads.
+    works only while the scheduler on its machine leads, which its `host_name` says.
     """
 
     world: World

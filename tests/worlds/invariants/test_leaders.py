@@ -1,9 +1,12 @@
 """A write of a replica that does not lead is reported, unless it was sent while that replica led."""
 
+from collections.abc import Callable
 from random import Random
+from unittest import mock
 
 import pytest
 
+from extender_service.extender.leadership import Leadership
 from tests.worlds.api_server.kinds import LEASES
 from tests.worlds.api_server.messages import Request, Response
 from tests.worlds.api_server.server import ApiServer
@@ -25,13 +28,13 @@ async def idle(_: object) -> None:
 
 
 class Election:
-    """Two replicas, or a pair of one and `serve`, a lease, and a clock that a test moves."""
+    """Two replicas, a lease, and a clock that a test moves. With `is_pair`, `serve` is on the first one's machine."""
 
     def __init__(self, *, is_pair: bool = False) -> None:
         self.world = World(1)
         self.model = ApiServer(MachineClocks(self.world.timeline).wall, Random(1))
-        replicas = [Process(self.world, f"replica-{number}", idle) for number in range(1 if is_pair else 2)]
-        service = Process(self.world, "service", idle) if is_pair else None
+        replicas = [Process(self.world, f"replica-{number}", idle) for number in range(2)]
+        service = Process(self.world, "service", idle, host_name="replica-0") if is_pair else None
         self.observed = Observed(self.world, self.model, replicas, service, is_pair=is_pair)
         self.rule = WrittenByLeader(self.observed)
 
@@ -60,7 +63,7 @@ def test_what_is_written_after_the_lease_went_is_reported() -> None:
     election = Election()
     election.at(10.0, "replica-0")
     election.at(30.0, "replica-1")
-    text = f"replica-0 wrote POST {BINDING} at 30.100000, while replica-1_x held the lease"
+    text = f"replica-0 wrote POST {BINDING} at 30.100000, while replica-1_x held the lease, since 30.000000"
     assert election.write("replica-0", 30.1) == [f"30.000000 written by the leader: {text}"]
     assert election.write("replica-1", 30.1) == []
 
@@ -82,13 +85,47 @@ def test_serve_of_a_pair_binds_only_while_its_scheduler_leads_as_it_has_read() -
     election = Election(is_pair=True)
     assert len(election.write("service", 5.0)) == 1
     election.at(10.0, "replica-0")
-    assert election.write("service", 11.0) == []
+    assert election.write("service", 12.0) == []
     election.at(20.0, "")
     assert election.write("service", 21.9) == []
-    text = f"service wrote POST {BINDING} at 22.500000, while nothing held the lease"
+    text = f"service wrote POST {BINDING} at 22.500000, while nothing held the lease, since 20.000000"
     assert election.write("service", 22.5) == [f"20.000000 written by the leader: {text}"]
     assert election.write("service", 22.5, "/apis/events.k8s.io/v1/namespaces/default/events") == []
     assert len(election.write("replica-0", 20.1)) == 1
+
+
+@pytest.mark.parametrize("other", ["rival", "replica-1"])
+def test_serve_of_a_pair_does_not_bind_for_the_scheduler_of_another_machine(other: str) -> None:
+    election = Election(is_pair=True)
+    election.at(10.0, "replica-0")
+    election.at(30.0, other)
+    assert election.write("service", 31.9) == []
+    assert len(election.write("service", 32.5)) == 1
+
+
+def test_serve_of_a_pair_binds_only_once_that_of_the_holder_before_does_not_any_more() -> None:
+    election = Election(is_pair=True)
+    election.at(10.0, "rival")
+    election.at(40.0, "replica-0")
+    text = f"service wrote POST {BINDING} at 41.500000, while replica-0_x held the lease, since 40.000000"
+    assert election.write("service", 41.5) == [f"40.000000 written by the leader: {text}"]
+    assert election.write("service", 41.9) == []  # 2 s later, by a clock that is fast
+
+
+def test_serve_that_binds_as_soon_as_its_scheduler_leads_is_reported_in_a_world() -> None:
+    take = Leadership._take
+
+    def take_at_once(self: Leadership, holder: str, asked_at: float, on_lost: Callable[[], None]) -> None:
+        take(self, holder, asked_at, on_lost)
+        self._counts_from = asked_at
+
+    # The next leader finds pods that wait.
+    faults = (Fault(20.0, "kill", "replica-0"),)
+    wanted = frozenset({"leader-lease"})
+    cluster = ScheduledCluster(Scenario(1, minutes=1.5, pods=30, wanted=wanted, mode="replace", faults=faults))
+    with mock.patch.object(Leadership, "_take", take_at_once):
+        cluster.run()
+    assert "written by the leader: service wrote POST" in "".join(cluster.problems())
 
 
 def test_serve_binds_for_any_replica_where_it_is_of_no_pair() -> None:

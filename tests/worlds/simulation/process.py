@@ -43,7 +43,7 @@ class Process:
         self.on_end: Callable[[], None] = lambda: None
         self._world = world
         self._main = main
-        self._host_name = host_name or name
+        self.host_name = host_name or name
         self.starts = 0
         self.started_at = 0.0
         self._loop: SimulatedLoop | None = None
@@ -70,7 +70,7 @@ class Process:
             wall_clock_ns=lambda: round(loop.look_at_wall() * 1e9),
             boot_clock=loop.look_at_boot_clock,
             random=random,
-            host_name=lambda: self._host_name,
+            host_name=lambda: self.host_name,
             listen=lambda address, *, family, backlog, reuse_port=False, dualstack_ipv6=False: cast(
                 socket.socket, self._world.network.listening_socket(loop, address)
             ),
