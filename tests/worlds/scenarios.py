@@ -11,6 +11,9 @@ import msgspec
 
 from extender_service.config.release import OLDEST_MINOR
 from tests.worlds.actors.client import ActorClient
+from tests.worlds.actors.restarting import RestartingActor
+from tests.worlds.actors.rival import NAME as RIVAL
+from tests.worlds.actors.rival import Rival
 from tests.worlds.api_server.kinds import PODS
 from tests.worlds.api_server.messages import Request, Response
 from tests.worlds.clusters.draft import draw_counts
@@ -108,6 +111,11 @@ class Scenario:
         """Return whether `serve` works only while the replica on its machine, the only one, leads."""
         return self.wants_pair and self.replicas == 1
 
+    @property
+    def has_rival(self) -> bool:
+        """Return whether another pair stands by for the lease of this one."""
+        return RIVAL in self.wanted and self.is_pair
+
 
 class ScheduledCluster:
     """A cluster that replicas of `schedule` schedule. `run` runs it to its end. `faults` is the plan of its faults."""
@@ -178,6 +186,8 @@ class ScheduledCluster:
             self._onlookers.start()
         if PROBES in scenario.wanted:
             self._probes.start()
+        if scenario.has_rival and self.parts.has(f"actor-{RIVAL}"):
+            self._start_rival()
         carry_out(self.faults, ALL_KINDS, self._surroundings)
         self.world.run(60.0 * scenario.minutes if scenario.until is None else scenario.until)
 
@@ -222,6 +232,15 @@ class ScheduledCluster:
             OtherCaller(self.world, self.model.etcd, _SERVICE_ADDRESS, until, preempts=preempts).start()
         has_faults = self.scenario.has_faults or self.scenario.faults is not None
         let_moods(self.world, until, has_faults=has_faults)
+
+    def _start_rival(self) -> None:
+        """Start another pair, now and after each restore of etcd."""
+        servers, until = [*self.api_servers.servers.values()], self.scenario.busy_seconds
+
+        def begin(client: ActorClient) -> None:
+            Rival(client, until).start()
+
+        RestartingActor(self.world, servers, self.model.etcd, RIVAL, begin).start()
 
     def _replica(self, number: int) -> Process:
         clocks = MachineClocks(

@@ -23,6 +23,7 @@ _MORE_SECONDS: Final = 10e-3
 _CONTENT_TYPES: Final = {"PATCH": "application/strategic-merge-patch+json"}
 # Nothing is written into the trace about what happens all the time.
 _UNTRACED: Final = ("/leases", "/events")
+_NODE_LEASES: Final = "/kube-node-lease/"
 
 
 class RequestError(Exception):
@@ -180,7 +181,7 @@ class ActorClient:
 
     def _trace(self, server: ServedModel, request: Request, answer: Response) -> None:
         """Write a line as of any request: what the API server did, and of whom."""
-        if answer.status < 300 and "/leases/" in request.path:
+        if answer.status < 300 and _NODE_LEASES in request.path:
             return
         body = request.body[:300].decode(errors="replace")
         line = f"{answer.status} {request.method} {request.path} of {self.name} {body}"

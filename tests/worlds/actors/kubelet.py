@@ -25,7 +25,7 @@ from tests.worlds.actors.reconciler import Reconciler
 from tests.worlds.actors.resizing import ContainerResources
 from tests.worlds.actors.routines import Resume, start
 from tests.worlds.actors.view import View
-from tests.worlds.api_server.objects.timestamps import rfc3339
+from tests.worlds.api_server.objects.timestamps import micro_time, rfc3339
 from tests.worlds.simulation.served_model import ServedModel
 from tests.worlds.simulation.timeline import NEVER
 from tests.worlds.simulation.world import World
@@ -255,7 +255,7 @@ class Kubelet:
             except RequestError as error:
                 if error.status != 404:
                     raise
-        renewed = rfc3339(self.client.clocks.wall()).replace("Z", ".000000Z")
+        renewed = micro_time(self.client.clocks.wall())
         spec = {"holderIdentity": self._name, "leaseDurationSeconds": _LEASE_SECONDS, "renewTime": renewed}
         if lease is not None:
             return await self.client.ask("PUT", path, {**lease, "spec": spec})

@@ -1,6 +1,6 @@
 """Another scheduler, which binds the pods that name it: by requests, taints, labels and ports, by a view that lags."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from tests.worlds.actors.client import ActorClient, RequestError
@@ -12,11 +12,18 @@ NAME: Final = "second-scheduler"
 _RETRY_SECONDS: Final = 5.0
 
 
+def names_it(pod: Object) -> bool:
+    """Return whether a pod names this scheduler."""
+    return bool(pod["spec"].get("schedulerName") == NAME)
+
+
 class SecondScheduler:
     """It counts what others have bound as soon as its view shows it; so two schedulers may take the same room."""
 
-    def __init__(self, client: ActorClient) -> None:
+    def __init__(self, client: ActorClient, wants: Callable[[Object], bool] = names_it) -> None:
+        """`wants` returns whether it binds a pod now. When that may have changed, call `look_at_all`."""
         self._client = client
+        self._wants = wants
         self._nodes, self._pods = View(client, "/api/v1/nodes"), View(client, "/api/v1/pods")
         self._reconciler = Reconciler(client, self._schedule)
         self._pods.on_change.append(self._on_pod)
@@ -27,17 +34,22 @@ class SecondScheduler:
         self._nodes.start()
         self._pods.start()
 
+    def look_at_all(self) -> None:
+        """Try all pods again that wait."""
+        for key, pod in self._pods.objects.items():
+            self._on_pod(key, None, pod)
+
     def _on_pod(self, key: str, before: Object | None, after: Object | None) -> None:
         if after is None or after["spec"].get("nodeName"):
             self._assumed.pop(key, None)
-        elif after["spec"].get("schedulerName") == NAME:
+        elif self._wants(after):
             self._reconciler.add(key)
 
     async def _schedule(self, key: str) -> None:
         pod = self._pods.objects.get(key)
         if pod is None or pod["spec"].get("nodeName") or key in self._assumed or pod["spec"].get("schedulingGates"):
             return
-        if is_finished(pod) or "deletionTimestamp" in pod["metadata"]:
+        if is_finished(pod) or "deletionTimestamp" in pod["metadata"] or not self._wants(pod):
             return
         pods_on = self._pods_on_nodes()
         nodes = self._nodes.objects.items()

@@ -33,7 +33,8 @@ POOL: Final = "pool"
 # - sidecars: some pods have init containers that go on to run
 # - devices: a device plugin reports a node's devices a while after its kubelet has started, and fails at times
 # - resizes: people take from what pods request
-NEWER: Final = ("slow-volumes", "narrow-sampling", "patient", "sidecars", "devices", "resizes")
+# - rival: where `serve` and its scheduler are a pair (leader-lease), another pair stands by for their lease
+NEWER: Final = ("slow-volumes", "narrow-sampling", "patient", "sidecars", "devices", "resizes", "rival")
 _NEWER_RATES: Final = (0.0, 0.3, 0.6)
 # What is of no use without an actor.
 _NEEDS: Final = {"slow-volumes": "volumes"}

@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Callable
+from itertools import groupby
 from unittest import mock
 
 import pytest
@@ -47,6 +48,20 @@ def test_serve_works_only_with_the_scheduler_of_its_machine() -> None:
     assert end.bound == 30
     holders = [line for line in cluster.world.trace.lines if " service: INFO another holds the lease" in line]
     assert [line.partition("holder=")[2].partition("_")[0] for line in holders] == ["", "replica-0", "replica-0"]
+
+
+def test_another_pair_takes_the_lease_of_a_leader_that_stands_still_and_binds_pods() -> None:
+    wanted = frozenset({"leader-lease", "preparations", "rival"})
+    faults = (Fault(20.0, "freeze", "replica-0", 40.0),)
+    end, cluster = run_world(Scenario(1, minutes=3.0, pods=30, wanted=wanted, mode="replace", faults=faults))
+    assert end.violations == []
+    assert end.bound == 30
+    lines = cluster.world.trace.lines
+    holders = [line.partition("holder=")[2].partition("_")[0] for line in lines if "another holds the lease" in line]
+    in_turn = [name for name, _ in groupby(filter(None, holders))]
+    assert in_turn == ["replica-0", "rival", "replica-0"]
+    for path in ("/leases/kube-scheduler", "/binding"):
+        assert any(f"{path} of rival " in line for line in lines)
 
 
 def test_a_leader_that_stood_still_for_long_says_so_to_a_probe() -> None:
