@@ -1,7 +1,8 @@
 """Planted defects: patches of the product, each applied to a copy of it, to see after how many worlds it is found.
 
-A patch begins with what it does to users, `Source:` and where the defect was met, and `Mode:` if it takes worlds with
-`serve`. Those in `known/` are defects that schedulers have had. Those in `drawn/` were drawn by a mutation tester.
+A patch begins with what it does to users, `Source:` and where the defect was met, `Mode:` if it takes worlds with
+`serve`, and `Wanted:` if it takes worlds with settings and features that no seed has by itself. Those in `known/` are
+defects that schedulers have had. Those in `drawn/` were drawn by a mutation tester.
 """
 
 import os
@@ -18,7 +19,8 @@ from tests.worlds.scenarios import Mode
 _ROOT: Final = Path(__file__).parents[3]
 _PACKAGE: Final = "extender_service"
 _HEADER: Final = re.compile(
-    r"(?P<what>.+?)\nSource: (?P<source>[^\n]+)\n(Mode: (?P<mode>beside|replace)\n)?\n", re.DOTALL
+    r"(?P<what>.+?)\nSource: (?P<source>[^\n]+)\n(Mode: (?P<mode>beside|replace)\n)?(Wanted: (?P<wanted>[^\n]+)\n)?\n",
+    re.DOTALL,
 )
 # The name of a module, its source, and its source with a defect.
 Change = tuple[str, str, str]
@@ -26,13 +28,17 @@ Change = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Defect:
-    """A planted defect. `mode` is that of `serve`, none if it takes worlds with `schedule` alone."""
+    """A planted defect. `mode` is that of `serve`, none if it takes worlds with `schedule` alone.
+
+    `wanted` is what these worlds have in any case.
+    """
 
     name: str
     patch: Path
     what: str
     source: str
     mode: Mode | None = None
+    wanted: frozenset[str] = frozenset()
 
 
 def defects() -> list[Defect]:
@@ -74,4 +80,5 @@ def _read(patch: Path) -> Defect:
     if head is None:
         raise ValueError(f"{patch.name} begins with no description and source")
     mode: Mode | None = "beside" if head["mode"] == "beside" else "replace" if head["mode"] else None
-    return Defect(patch.stem, patch, " ".join(head["what"].split()), head["source"], mode)
+    wanted = frozenset((head["wanted"] or "").split())
+    return Defect(patch.stem, patch, " ".join(head["what"].split()), head["source"], mode, wanted)

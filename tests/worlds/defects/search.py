@@ -21,7 +21,8 @@ from tests.worlds.scenarios import Mode
 
 # So many seeds are looked at together, so that all cores have work.
 _AT_ONCE: Final = 10
-_Plain = tuple[Mode | None, int]
+# A small world without a defect: the mode of `serve`, what is wanted, and the seed.
+_Plain = tuple[Mode | None, frozenset[str], int]
 _Task = tuple[Defect, int]
 _Reached = dict[_Plain, frozenset[str]]
 
@@ -64,14 +65,15 @@ class Search:
 
     def _run_plain(self, seeds: Iterable[int], left: Sequence[Defect], reached: _Reached) -> Iterator[str]:
         """Run worlds without any defect, and note what those reach that do not fail; yield a line for each other."""
-        tasks = [(mode, seed) for seed in seeds for mode in dict.fromkeys(defect.mode for defect in left)]
+        kinds = dict.fromkeys((defect.mode, defect.wanted) for defect in left)
+        tasks = [(mode, wanted, seed) for seed in seeds for mode, wanted in kinds]
         for ended in forked(tasks, self._see_what_is_reached, self._limits):
             if ended.answer is None:
-                yield f"seed {ended.task[1]} without a defect: {ended.why}"
+                yield f"seed {ended.task[-1]} without a defect: {ended.why}"
                 continue
             violations, names = msgspec.json.decode(ended.answer, type=tuple[list[str], frozenset[str]])
             if violations:
-                yield f"seed {ended.task[1]} fails without a defect, too: {violations[0]}"
+                yield f"seed {ended.task[-1]} fails without a defect, too: {violations[0]}"
             else:
                 reached[ended.task] = names
 
@@ -99,14 +101,14 @@ class Search:
             for defect in left:
                 if time.monotonic() < ends_at and defect.name not in self.found:
                     self.worlds[defect.name] += 1
-                    if defect.name in reached.get((defect.mode, seed), ()):
+                    if defect.name in reached.get((defect.mode, defect.wanted, seed), ()):
                         self.reached[defect.name] += 1
                         yield defect, seed
 
     def _run_with(self, task: _Task) -> bytes:
         defect, seed = task
         _plant_here(self._changes[defect.name])
-        return msgspec.json.encode(_violations(defect.mode, seed))
+        return msgspec.json.encode(_violations(defect.mode, defect.wanted, seed))
 
 
 def _plant_here(of: Sequence[Change]) -> None:
@@ -114,5 +116,5 @@ def _plant_here(of: Sequence[Change]) -> None:
         change_module(module, old, new)
 
 
-def _violations(mode: Mode | None, seed: int) -> list[str]:
-    return run_world(small_world(seed, mode), end_at_first_violation)[0].violations
+def _violations(mode: Mode | None, wanted: frozenset[str], seed: int) -> list[str]:
+    return run_world(small_world(seed, mode, wanted), end_at_first_violation)[0].violations

@@ -18,6 +18,13 @@ def test_can_be_planted(defect: Defect, tmp_path: Path) -> None:
     assert all(compileall.compile_file(tmp_path / path, quiet=1) for path in changed)
 
 
+def test_a_patch_may_name_what_its_worlds_have() -> None:
+    (defect,) = [each for each in defects() if each.name == "old-lease-read-counts"]
+    assert defect.what.startswith("`serve` goes on by the last read of the lease, however old: ")
+    assert defect.mode == "replace"
+    assert defect.wanted == {"leader-lease", "preparations", "rival"}
+
+
 def test_some_are_found_by_the_first_small_world() -> None:
     """In a process of its own, whose hash seed is fixed."""
     names = ("half-open-watch", "removed-node-kept", "unschedulable-pods-23-1")

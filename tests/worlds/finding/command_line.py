@@ -40,7 +40,7 @@ def add_scenario_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--minor", type=int, help="the release: 37 (default: by seed, as is what only some worlds with others have)"
     )
-    parser.add_argument("--small", action="store_true", help="draw all of the above by seed, small")
+    parser.add_argument("--small", action="store_true", help="draw all of the above by seed, small; --wanted adds")
     parser.add_argument("--mode", choices=get_args(Mode), help="let the replicas ask `serve` in this mode")
     parser.add_argument("--without", type=_read_names, default=frozenset(), help="leave out parts: pod-0..7,fault-3")
     parser.add_argument("--until", type=float, help="end at this second of the world")
@@ -49,7 +49,7 @@ def add_scenario_options(parser: argparse.ArgumentParser) -> None:
 def scenario(options: argparse.Namespace, seed: int) -> Scenario:
     """Return what the options say, with a seed."""
     if options.small:
-        return replace(small_world(seed, options.mode), without=options.without, until=options.until)
+        return replace(small_world(seed, options.mode, options.wanted), without=options.without, until=options.until)
     said = Scenario(
         seed,
         minutes=options.minutes,

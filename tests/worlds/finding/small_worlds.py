@@ -1,7 +1,7 @@
 """Small worlds: a few nodes and pods for a few minutes, so that many seeds can be run in little time."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
@@ -66,23 +66,25 @@ THEMES: Final[Sequence[Theme]] = (
 NO_THEME: Final = Theme("")
 
 
-def small_world(seed: int, mode: Mode | None = None) -> Scenario:
-    """Return the small world of a seed, with `serve` if a mode is given.
+def small_world(seed: int, mode: Mode | None = None, wanted: frozenset[str] = frozenset()) -> Scenario:
+    """Return the small world of a seed, with `serve` if a mode is given, and with what is `wanted` besides.
 
     Sizes and faults are drawn, too: some defects show among few pods only, others where nodes are full (swarm testing).
+    Where `serve` is to work only with the scheduler on its machine, there is one replica.
     """
     random = Random(f"small world {seed}")
     theme = random.choice(THEMES) if random.random() < _THEME_RATE else NO_THEME
-    return Scenario(
+    scenario = Scenario(
         seed,
         minutes=random.choice(theme.minutes),
         replicas=random.choice((1, 2, 2, 2)),
         nodes=random.randint(1, theme.most_nodes),
         pods=random.choice(theme.pods),
         has_others=bool(theme.wanted) or random.random() < 0.8,
-        wanted=frozenset(theme.wanted.split()),
+        wanted=wanted.union(theme.wanted.split()),
         has_faults=theme is not NO_THEME or random.random() < 0.8,
         fault_kinds=frozenset(theme.faults.split()),
         minor=random.choice((OLDEST_MINOR, OLDEST_MINOR, NEWEST_MINOR)),
         mode=mode,
     )
+    return replace(scenario, replicas=1) if scenario.wants_pair else scenario

@@ -66,6 +66,8 @@ def test_a_swarm_is_drawn_by_seed_and_shown_in_full() -> None:
 def test_small_worlds_are_drawn_by_seed_and_shown_in_full() -> None:
     small = read("python -m tests.worlds --seed 7 --small --mode replace")
     assert small == small_world(7, "replace")
+    pair = read("python -m tests.worlds --seed 7 --small --mode replace --wanted leader-lease")
+    assert pair == small_world(7, "replace", frozenset({"leader-lease"}))
     assert read(command(small)) == small
     assert len({(each.nodes, each.pods, each.minutes) for each in map(small_world, range(20))}) > 10
 
