@@ -47,7 +47,7 @@ class _LocalPod:
     """A pod that the kubelet saw, and when what happens to it.
 
     `end` is how it ended: the phase, and the status' reason and message. `reported` is the status that was sent last.
-    `resources` is what its containers have, if the kubelet reports that.
+    `resources` is what its containers have, and `started` its start time, if the kubelet reports these.
     """
 
     pod: Object
@@ -60,6 +60,7 @@ class _LocalPod:
     end: tuple[str, ...] = ()
     reported: tuple[str, ...] = ()
     resources: ContainerResources | None = None
+    started: str = ""
 
     @property
     def uid(self) -> str:
@@ -92,6 +93,8 @@ class Kubelet:
         self._is_under_pressure = False
         self._is_ready = False
         self._reports_resources = False
+        self._reports_starts = False
+        self._last_start = 0.0
         self._pods = View(self.client, "/api/v1/pods", f"spec.nodeName={self._name}")
         self._nodes = View(self.client, "/api/v1/nodes", f"metadata.name={self._name}")
         self._local: dict[str, _LocalPod] = {}
@@ -119,6 +122,10 @@ class Kubelet:
     def report_resources(self) -> None:
         """Report what containers have, while pods are resized, too. Call it before `start`."""
         self._reports_resources = True
+
+    def report_start_times(self) -> None:
+        """Report when pods were started, too, and that they are about to run. Call it before `start`."""
+        self._reports_starts = True
 
     def start(self) -> None:
         """Register, then run pods."""
@@ -309,6 +316,8 @@ class Kubelet:
         if now >= local.ready_at:
             is_ready = not local.unready_from <= now < local.unready_until
             await self._send(local, "Running", is_ready=is_ready)
+        elif local.started and "startTime" not in local.pod["status"]:
+            await self._send(local, "Pending")
 
     def _take(self, pod: Object) -> _LocalPod:
         """Draw what will become of a pod that came."""
@@ -316,6 +325,8 @@ class Kubelet:
         local = _LocalPod(pod, now + draw.uniform(0.3, 4.0))
         if self._reports_resources:
             local.resources = ContainerResources(pod)
+        if self._reports_starts:
+            local.started = pod["status"].get("startTime") or self._start_time()
         if refusal := self._refusal(pod):
             local.end = ("Failed", *refusal)
         elif pod["spec"]["restartPolicy"] != "Always":
@@ -325,6 +336,12 @@ class Kubelet:
             local.unready_from = local.ready_at + draw.expovariate(1 / 60.0)
             local.unready_until = local.unready_from + draw.uniform(1.0, 30.0)
         return local
+
+    def _start_time(self) -> str:
+        """Return the time of now, or a second after that of the pod before: of two victims with the same start time,
+        kube-scheduler leaves to chance which one goes first."""
+        self._last_start = max(self.client.clocks.wall(), self._last_start + 1.0)
+        return rfc3339(self._last_start)
 
     def _refusal(self, pod: Object) -> tuple[str, ...]:
         """Return reason and message if the pod cannot run here beside those that do; empty if it can."""
@@ -362,6 +379,8 @@ class Kubelet:
             status.update(reason=reason, message=message)
         if containers:
             status["containerStatuses"] = containers
+        if local.started:
+            status["startTime"] = local.started
         metadata = local.pod["metadata"]
         path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/status"
         await self.client.ask("PATCH", path, {"metadata": {"uid": local.uid}, "status": status})

@@ -204,6 +204,42 @@ def test_reports_what_containers_have_while_they_are_resized() -> None:
     assert seen == [[("100m", "100m")], [("50m", "100m")], [("50m", "50m")]]
 
 
+def test_reports_other_start_times_for_pods_that_come_at_once_and_keeps_them(cluster: SmallCluster) -> None:
+    def start_times() -> list[str]:
+        return [each["status"]["startTime"] for each in cluster.all("pods")]
+
+    first = Kubelet(cluster.world, [cluster.server], node())
+    first.report_start_times()
+    first.start()
+    cluster.run(10.0)
+    for name in ("a", "b", "c"):
+        create_pod(cluster, name)
+    cluster.run(10.0)
+    started = start_times()
+    assert len({*started}) == 3
+    assert {each["status"]["phase"] for each in cluster.all("pods")} == {"Running"}
+    first.stop()
+    second = Kubelet(cluster.world, [cluster.server], node(), 2)
+    second.report_start_times()
+    second.start()
+    cluster.run(20.0)
+    assert start_times() == started
+
+
+def test_reports_the_start_of_a_pod_before_it_runs(cluster: SmallCluster) -> None:
+    made = Kubelet(cluster.world, [cluster.server], node())
+    made.report_start_times()
+    made.start()
+    cluster.run(10.0)
+    create_pod(cluster, "a")
+    phases = []
+    for _ in range(100):
+        cluster.run(0.1)
+        if "startTime" in pod(cluster)["status"]:
+            phases.append(pod(cluster)["status"]["phase"])
+    assert [*dict.fromkeys(phases)] == ["Pending", "Running"]
+
+
 def test_says_nothing_of_what_containers_have_where_no_pods_are_resized(
     cluster: SmallCluster, kubelet: Kubelet
 ) -> None:

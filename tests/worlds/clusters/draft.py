@@ -34,7 +34,12 @@ POOL: Final = "pool"
 # - devices: a device plugin reports a node's devices a while after its kubelet has started, and fails at times
 # - resizes: people take from what pods request
 # - rival: where `serve` and its scheduler are a pair (leader-lease), another pair stands by for their lease
-NEWER: Final = ("slow-volumes", "narrow-sampling", "patient", "sidecars", "devices", "resizes", "rival")
+# - start-times: kubelets report when they started a pod, which preemption orders its victims by
+# - budgets: the pods of each app have a PodDisruptionBudget from the start
+NEWER: Final = (
+    "slow-volumes", "narrow-sampling", "patient", "sidecars", "devices", "resizes", "rival", "start-times",
+    "budgets",
+)  # fmt: skip
 _NEWER_RATES: Final = (0.0, 0.3, 0.6)
 # What is of no use without an actor.
 _NEEDS: Final = {"slow-volumes": "volumes"}

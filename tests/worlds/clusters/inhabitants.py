@@ -19,7 +19,7 @@ from tests.worlds.actors.second_scheduler import NAME as SECOND_SCHEDULER
 from tests.worlds.actors.second_scheduler import SecondScheduler
 from tests.worlds.api_server.server import RESIZES_SINCE, ApiServer
 from tests.worlds.clusters.draft import POOL, Draft, draw_draft
-from tests.worlds.clusters.newer import PATIENT, add_newer
+from tests.worlds.clusters.newer import PATIENT, add_newer, draw_budgets
 from tests.worlds.clusters.nodes import GPU, draw_node, draw_pool
 from tests.worlds.clusters.pods import PRIORITIES, TEAM, TEAM_LABELS, draw_pod, draw_template
 from tests.worlds.clusters.storage import draw_claim, local_volume, storage_classes
@@ -46,6 +46,7 @@ _WORKLOADS: Final = {
     "daemon": "/apis/apps/v1/namespaces/default/daemonsets",
 }
 _DRIVERS: Final = "/apis/storage.k8s.io/v1/csidrivers"
+_BUDGETS: Final = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 _MOST_DAEMONS: Final = 2
 # With bursts, a ReplicaSet has so many times as many pods, and with batches, some Jobs.
 _BURST: Final = 4
@@ -107,6 +108,8 @@ class Inhabitants:
             self.machines.on_start.append(DevicePlugins(world, GPU, busy).attend)
         if "resizes" in self.draft.features and model.minor >= RESIZES_SINCE:
             self.machines.on_start.append(Kubelet.report_resources)
+        if "start-times" in self.draft.features:
+            self.machines.on_start.append(Kubelet.report_start_times)
 
     def start(self) -> None:
         """Begin."""
@@ -161,6 +164,8 @@ class Inhabitants:
         wanted = [(_PRIORITIES, {"metadata": {"name": name}, "value": value}) for name, value in PRIORITIES.items()]
         if "patient" in self.draft.features:
             wanted.append((_PRIORITIES, PATIENT))
+        if "budgets" in self.draft.features:
+            wanted += [(_BUDGETS, each) for each in draw_budgets(self._random("budgets"))]
         if "namespaces" in self.draft.features:
             wanted.append((_NAMESPACES, {"metadata": {"name": TEAM, "labels": TEAM_LABELS}}))
         if "volumes" in self.draft.actors:

@@ -1,4 +1,4 @@
-"""What pods have in some worlds only, beside what each seed draws for them."""
+"""What pods and clusters have in some worlds only, beside what each seed draws for them."""
 
 from random import Random
 from typing import Any, Final
@@ -10,6 +10,14 @@ PATIENT: Final[Object] = {"metadata": {"name": "patient"}, "value": 50, "preempt
 _IS_PATIENT: Final = 0.3
 _HAS_SIDECAR: Final = 0.4
 _CPU: Final = ("50m", "100m", "500m")
+_APPS: Final = ("app-0", "app-1", "app-2")
+_BUDGETS: Final[tuple[Object, ...]] = (
+    {"minAvailable": 1},
+    {"minAvailable": "50%"},
+    {"maxUnavailable": 0},
+    {"maxUnavailable": 1},
+    {"maxUnavailable": "50%"},
+)
 
 
 def add_newer(spec: Object, features: frozenset[str], random: Random) -> None:
@@ -21,6 +29,20 @@ def add_newer(spec: Object, features: frozenset[str], random: Random) -> None:
         others = spec.get("initContainers", [])
         place = random.randint(0, len(others))
         spec["initContainers"] = [*others[:place], _sidecar(random), *others[place:]]
+
+
+def draw_budgets(random: Random) -> list[Object]:
+    """Draw a PodDisruptionBudget for each app. So no pod is in two: some releases count it against either by chance.
+
+    People use the same names for theirs.
+    """
+    return [
+        {
+            "metadata": {"name": f"budget-of-{app}"},
+            "spec": {"selector": {"matchLabels": {"app": app}}, **random.choice(_BUDGETS)},
+        }
+        for app in _APPS
+    ]
 
 
 def _sidecar(random: Random) -> Object:

@@ -22,6 +22,8 @@ RESOURCES = '"containerStatuses":['
             None,
             (" 200 PATCH /api/v1/namespaces/default/pods/pod-", "/resize of resizers", RESOURCES),
         ),
+        (1, "start-times", None, ('"startTime":"2026-',)),
+        (1, "budgets", None, ('"name":"budget-of-app-2"', "poddisruptionbudgets (status)")),
         (4, "slow-volumes", "replace", ("context deadline exceeded",)),
     ],
 )
