@@ -23,8 +23,8 @@
 # make model-check  compare the model of the API server with the real one on 5,000 random scripts: some minutes (SCRIPTS=N, SEED=N, VERSION=1.37)
 # make worlds   run `schedule` in simulated worlds with others in the cluster and faults, on all cores: 100 new ones of ten minutes
 #               (SEEDS=N or SECONDS=N, MINUTES=N, SEED=N the first, MODE=beside, replace or preempting with `serve`, SWARM=1, MINOR=34)
-# make judge-worlds  let kube-scheduler's plugins judge 1,000 preemptions and pods left pending of simulated worlds: two minutes (DECISIONS=N, SEED=N,
-#               MODE=beside or replace: answers of `serve` about preemption)
+# make judge-worlds  let kube-scheduler's plugins judge 1,000 preemptions and 1,000 pods left pending of simulated worlds of all releases: some minutes
+#               (DECISIONS=N, SEED=N, MODE=preempting: those of `serve`; MODE=beside or replace: its answers about preemption)
 # make worlds-coverage  print which lines, branches and state changes 200 small worlds reach: half an hour (SEEDS=N or SECONDS=N, MISSING=1)
 # make worlds-repeats  run 100 seeds of each of six kinds of worlds twice, in other layouts of memory, and compare their histories: an hour (SEEDS=N, MINUTES=N)
 # make worlds-draw  draw ten more defects to plant, by mutation: half an hour (SEED=N)

@@ -18,7 +18,7 @@ class AnsweredCase(OracleCase):
 
 def answered_case(seed: int, number: int, answer: WitnessedAnswer) -> AnsweredCase:
     """Return the case of an answer."""
-    definitions = definitions_of(seed, answer)
+    definitions = definitions_of(seed, answer.known)
     return AnsweredCase(
         name=f"seed {seed} at {answer.at:.6f} ({number}): service on {answer.pod.key} and {answer.node}",
         pod=whole(PODS, answer.pod),

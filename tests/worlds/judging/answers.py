@@ -1,7 +1,7 @@
 """Writes down, while a world runs, what `serve` knew when it was asked about preemption, and what it answered."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from extender_service.cluster.state.cluster import Cluster
@@ -11,11 +11,11 @@ from extender_service.kube.types.extender_api import MetaVictims
 from extender_service.scheduling.engine import DryRunOutcome
 from extender_service.scheduling.question import Question
 from tests.worlds.api_server.etcd import Item
-from tests.worlds.api_server.kinds import PODS, Kind
+from tests.worlds.api_server.kinds import PODS
 from tests.worlds.invariants.insides import ServiceInsides, service_insides
 from tests.worlds.invariants.observed import Observed
 from tests.worlds.invariants.victims import key_of_deleted
-from tests.worlds.judging.witness import Restored, objects_as_known, placed
+from tests.worlds.judging.knowledge import Caches, Knowledge
 from tests.worlds.simulation.http_face import Served
 
 Kept = Literal["as proposed", "as needed", "not"]
@@ -26,19 +26,16 @@ MOST_ANSWERS: Final = 200
 
 @dataclass(frozen=True)
 class WitnessedAnswer:
-    """What was answered about one proposed node. `pod` and `objects` are as the service knew them, pods apart.
+    """What was answered about one proposed node. `pod` is as the service knew it.
 
-    `counted` are the pods that counted on nodes, with the node, without the proposed victims if these go in any case
-    (`beside`). `nominated` are those nominated for a node. `kept` is whether the node was answered: with the victims
-    that were proposed, since the pod fits there without more; with those that the service needs; or not.
+    `known` has no proposed victims if these go in any case (`beside`). `kept` is whether the node was answered: with
+    the victims that were proposed, since the pod fits there without more; with those that the service needs; or not.
     `victims` (namespace/name) are those that are to go besides what does not count any more.
     """
 
     at: float
     pod: Item
-    objects: Sequence[tuple[Kind, Item]]
-    counted: Sequence[tuple[Item, str]]
-    nominated: Sequence[tuple[Item, str]]
+    known: Knowledge
     node: str
     kept: Kept
     victims: Sequence[str]
@@ -46,13 +43,15 @@ class WitnessedAnswer:
 
 @dataclass
 class AnswerWitness:
-    """Make it before the world runs. `skipped` counts answers about whose state the history says too little.
+    """Make it before the world runs. `calls` counts those that `answers` are of, and `skipped` those about whose state
+    the history says too little.
 
     `unnamed` are the pods that a replica deleted, though the service had not named them for any pod.
     """
 
     observed: Observed
     answers: list[WitnessedAnswer] = field(default_factory=list)
+    calls: int = 0
     skipped: int = 0
     unnamed: list[str] = field(default_factory=list)
     _named: set[str] = field(default_factory=set)
@@ -60,7 +59,7 @@ class AnswerWitness:
     _dry_run: tuple[Question, RowChanges | None, DryRunOutcome] | None = None
 
     def __post_init__(self) -> None:
-        self._restored = Restored(self.observed)
+        self.caches = Caches(self.observed)
         self.observed.listen(self._see)
 
     def _see(self, served: Served) -> None:
@@ -102,35 +101,29 @@ class AnswerWitness:
         victims: Mapping[str, Sequence[str]],
     ) -> None:
         self._named.update(key for keys in victims.values() for key in keys)
-        if self._restored.is_restored or len(self.answers) >= MOST_ANSWERS:
+        if self.caches.is_blind or len(self.answers) >= MOST_ANSWERS:
             return
         etcd, pod = self.observed.model.etcd, question.pod
         own = etcd.item_at(PODS, pod_name(pod), int(pod.metadata.resource_version))
-        objects = objects_as_known(etcd, insides)
-        known = placed(etcd, insides, _nominated(insides))
-        if own is None or str(own.revision) != pod.metadata.resource_version or objects is None or known is None:
+        assert self.observed.service is not None
+        known = self.caches.read(self.observed.service.name, insides)
+        if own is None or str(own.revision) != pod.metadata.resource_version or known is None:
             self.skipped += 1
             return
-        counted, nominated = known
+        self.calls += 1
+        known = known.without_nomination_of(own.key)
         for name, position in zip(question.nodes.names, question.nodes.positions.tolist(), strict=True):
             gone = set() if agreed is None else _taken(insides.cluster, agreed, position)
             self.answers.append(
                 WitnessedAnswer(
                     at=self.observed.now,
                     pod=own,
-                    objects=objects,
-                    counted=[each for each in counted if each[0].key not in gone],
-                    nominated=[each for each in nominated if each[0].key != own.key],
+                    known=replace(known, counted=[each for each in known.counted if each[0].key not in gone]),
                     node=name,
                     kept="not" if name not in victims else "as proposed" if outcome.passing[position] else "as needed",
                     victims=[key for key in victims.get(name, ()) if key not in gone],
                 )
             )
-
-
-def _nominated(insides: ServiceInsides) -> Iterator[tuple[str, str]]:
-    for uid, nomination in insides.cluster.nominations._by_uid.items():
-        yield uid, nomination.node_name
 
 
 def _keys(cluster: Cluster, victims: Mapping[str, MetaVictims]) -> dict[str, list[str]]:

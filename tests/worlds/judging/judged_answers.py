@@ -11,32 +11,33 @@ from tests.conformance.cases import Verdict
 from tests.worlds.judging.answer_cases import AnsweredCase, answered_case, is_decided, wrong_answers
 from tests.worlds.judging.answers import AnswerWitness
 from tests.worlds.judging.cases import oracle_input
-from tests.worlds.judging.judged_worlds import NODES, PODS
+from tests.worlds.judging.judged_worlds import plain_world
 from tests.worlds.judging.start_times import StartTimes
-from tests.worlds.scenarios import Mode, Scenario, ScheduledCluster
+from tests.worlds.scenarios import Mode, ScheduledCluster
 from tests.worlds.simulation.trace import traced_logs
 
 
 @dataclass(frozen=True)
 class AnsweredWorld:
-    """A world that has ended: its cases, how many calls could not be written down, and what did not hold in it."""
+    """A world that has ended: its cases, how many calls they are of, how many could not be written down, and what did
+    not hold in it."""
 
     cases: Sequence[AnsweredCase]
+    calls: int
     skipped: int
     violations: Sequence[str]
 
 
 def answered(seed: int, minutes: float, mode: Mode) -> AnsweredWorld:
     """Run a world of two replicas and `serve` with faults, and return what was answered."""
-    scenario = Scenario(seed, minutes, replicas=2, nodes=NODES, pods=PODS, has_faults=True, mode=mode)
-    cluster = ScheduledCluster(scenario)
+    cluster = ScheduledCluster(plain_world(seed, minutes, mode))
     witness = AnswerWitness(cluster.holds.observed)
     StartTimes(cluster.world, cluster.model)
     with traced_logs(cluster.world.trace, cluster.world.who):
         cluster.run()
-        violations = [*cluster.problems(), *witness.unnamed]
+        violations = [*cluster.problems(), *witness.unnamed, *witness.caches.wrong]
     cases = [answered_case(seed, number, answer) for number, answer in enumerate(witness.answers)]
-    return AnsweredWorld(cases, witness.skipped, violations)
+    return AnsweredWorld(cases, witness.calls, witness.skipped, violations)
 
 
 def verdicts_on(cases: Sequence[AnsweredCase]) -> list[Verdict]:
