@@ -1,5 +1,8 @@
 """Worlds that once failed, with a sentence each about the defect that they found. A test runs them all."""
 
+import heapq
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,10 +12,61 @@ from tests.worlds.scenarios import Scenario
 
 @dataclass(frozen=True)
 class Regression:
-    """A world that found something. `found` says what, and what mended it."""
+    """A world that found something.
+
+    - `found`: what it found, and what mended it
+    - `shows`: a regular expression that its history has as long as the world gets into that situation. One callback
+      more in a program may lead a seed elsewhere: then the world would pass with the defect, too
+    """
 
     scenario: Scenario
     found: str
+    shows: str
+
+
+# Between two lines of a history, any number of others.
+_THEN: Final = r"(?s:.*)"
+# A pod in the path of a request, and in a line of a log; and just that pod once more.
+_POD: Final = r"/api/v1/namespaces/(?P<space>[^/\s]+)/pods/(?P<pod>[^/\s]+)(?=[/\s])"
+_SAME_POD: Final = r"/api/v1/namespaces/(?P=space)/pods/(?P=pod)(?=[/\s])"
+_LOGGED_POD: Final = r" pod=(?P<space>[^/\s]+)/(?P<pod>\S+)(?!\S)"
+_SAME_LOGGED_POD: Final = r" pod=(?P=space)/(?P=pod)(?!\S)"
+# The start of a request by which a pod goes, or has run to its end; a path follows.
+_DELETED: Final = r"200 DELETE (?=\S+ of )"
+_FINISHED: Final = r'200 PATCH (?=\S+/status of kubelet-\S+ .*"phase":"(?:Succeeded|Failed)")'
+_ENDED: Final = rf"(?:{_DELETED}|{_FINISHED})"
+
+_NEAREST: Final = 8
+_GROUP_NAME: Final = re.compile(r"\?P[<=]\w+")
+_WORD: Final = re.compile(r"[A-Za-z][A-Za-z-]{2,}")
+
+
+def in_turn(*lines: str) -> str:
+    """Return a pattern of lines that have these, in this order, among others."""
+    return _THEN.join(lines)
+
+
+def nearest_lines(pattern: str, history: Sequence[str]) -> list[str]:
+    """Return the lines of a history that share most words with a pattern: some for each line that it asks for."""
+    found = {number for line in pattern.split(_THEN) for number in _nearest(line, history)}
+    return [history[number] for number in sorted(found)]
+
+
+def _nearest(pattern: str, history: Sequence[str]) -> list[int]:
+    words = set(_WORD.findall(_GROUP_NAME.sub("", pattern)))
+    return heapq.nlargest(
+        _NEAREST, range(len(history)), key=lambda number: sum(word in history[number] for word in words)
+    )
+
+
+def _within(most: int) -> str:
+    """Return what is between two lines of a history, the second of which comes so many lines later at most."""
+    return rf".*(?:\n.*){{0,{most - 1}}}\n.*"
+
+
+def _without(what: str, least: int = 0) -> str:
+    """Return what is between two lines of a history: so many lines or more, none of which has this."""
+    return rf".*(?:\n(?!.*{what}).*){{{least},}}\n.*"
 
 
 def _full(seed: int, until: float) -> Scenario:
@@ -25,21 +79,43 @@ REGRESSIONS: Final[tuple[Regression, ...]] = (
         Scenario(seed=200017, minutes=10.0, replicas=2, has_others=True, has_faults=True, mode="replace", until=160.0),
         "the answer to a binding was lost, and reading the pod failed: when the watch showed it bound, `serve` ran "
         "neither PostBind nor Unreserve. Now the watch's word counts, and PostBind runs once that or a read is there",
+        shows=in_turn(
+            rf"201 POST {_POD}/binding of service",
+            r"service: WARNING failed error=binding (?P=space)/(?P=pod) to .* verb=bind",
+        ),
     ),
     Regression(
         _full(100058, until=350.0),
         "Etcd went back to a backup before the watch could show a binding. Once its pod was read, its place was given "
         "up, and the pod was in no queue. It is queued again now.",
+        shows=in_turn(
+            rf"(?P<who>replica-\d): INFO bound a pod node=\S+{_LOGGED_POD}",
+            r"fault: restore etcd ends",
+            rf"(?P=who): WARNING a pod that was to be bound is not node=\S+{_SAME_LOGGED_POD}",
+        ),
     ),
     Regression(
         _full(150034, until=77.0),
         "A leader that had been frozen could not bind a pod, and ran Unreserve; then its watch showed the pod on just "
         "that node, by the next leader, and it ran PostBind and reported the pod as bound. It reports the failure now.",
+        shows=in_turn(
+            r"(?P<who>replica-\d): freezes",
+            rf"201 POST {_POD}/binding of (?!(?P=who) )replica-",
+            rf"(?P=who): INFO cannot schedule a pod{_SAME_LOGGED_POD} reason=SchedulerError",
+        ),
     ),
     Regression(
         _full(84125171, until=345.0),
         "A pod was bound and finished while no watch of pods was open. The next list did not have it, and Unreserve "
         "ran after PostBind. Now a reservation has ended with PostBind, once the end of the pod is seen.",
+        shows=_without(r"(?P=who): INFO pods: (?:listed|watching again)").join(
+            (
+                r"(?P<who>replica-\d): WARNING pods: .*; next (?:list|watch) in ",
+                rf"(?P=who): INFO bound a pod node=\S+{_LOGGED_POD}",
+                rf"{_FINISHED}{_SAME_POD}",
+                r"(?P=who): INFO pods: listed",
+            )
+        ),
     ),
     Regression(
         Scenario(
@@ -56,6 +132,12 @@ REGRESSIONS: Final[tuple[Regression, ...]] = (
         ),
         "A node was deleted during the second look of `serve`, which then gave its reasons for a node without a name. "
         "It decides again now if a node goes meanwhile.",
+        shows=_within(100).join(
+            (
+                r"(?:200 DELETE /api/v1/nodes/|fault: no-nodes cluster for )",
+                r"service: INFO decided .*looked_again=True.* node\(s\) not known to extender-service yet",
+            )
+        ),
     ),
     Regression(
         Scenario(
@@ -84,11 +166,28 @@ REGRESSIONS: Final[tuple[Regression, ...]] = (
         ),
         "A leader lost its lease in the moment in which a pod went that extenders were asked about. That took the end "
         "of the loop for the end of the attempt: the process went on, without a lease, for good. It ends now.",
+        shows=in_turn(
+            _within(40).join(
+                (
+                    r"(?P<who>replica-\d): freezes",
+                    rf"service: INFO decided .*{_LOGGED_POD}.* verb=(?:filter|preempt)",
+                )
+            ),
+            rf"{_DELETED}{_SAME_POD}",
+            _within(60).join((r"(?P=who): thaws", r"(?P=who): ERROR lost the leader lease")),
+            r"(?P=who): fails: .*LeaseLostError",
+        ),
     ),
     Regression(
         Scenario(seed=83125067, minutes=10.0, replicas=2, has_others=True, has_faults=True, mode="replace", until=80.0),
         "A call of filter came 5 s late, when the watch had long shown the end of its pod. `serve` expected that pod "
         "on the node all the same, for 5 s. Now it expects no pod of which its watch has shown the end.",
+        shows=(
+            # Not at once, nor about another pod of that name.
+            rf"{_ENDED}{_POD}"
+            + _without(r'POST /api/v1/namespaces/(?P=space)/pods of .*"name":"(?P=pod)"', least=10)
+            + rf"service: INFO decided .* node=\S+ passed=\d+{_SAME_LOGGED_POD}.* verb=filter"
+        ),
     ),
     Regression(
         Scenario(
@@ -104,6 +203,11 @@ REGRESSIONS: Final[tuple[Regression, ...]] = (
         ),
         "A pod had run to its end before the watch showed it bound. Once it was read, Unreserve ran, and it was queued "
         "and bound again. Now it counts as bound, and its room is free.",
+        shows=in_turn(
+            rf"201 POST {_POD}/binding of (?P<who>replica-\d)",
+            rf"{_FINISHED}{_SAME_POD}",
+            rf"200 GET {_SAME_POD} of (?P=who)",
+        ),
     ),
     Regression(
         Scenario(
@@ -119,6 +223,11 @@ REGRESSIONS: Final[tuple[Regression, ...]] = (
         ),
         "A pod waited that another one's anti-affinity had kept out, after that had gone: queueing hints were shown "
         "the pod that had gone without its anti-affinity. Now they see it.",
+        shows=in_turn(
+            rf"INFO cannot schedule a pod{_LOGGED_POD} reason=Unschedulable .* existing pods anti-affinity rules",
+            rf"{_ENDED}/api/v1/namespaces/\S+/pods/",
+            rf"INFO bound a pod node=\S+{_SAME_LOGGED_POD}",
+        ),
     ),
     Regression(
         Scenario(
@@ -133,6 +242,11 @@ REGRESSIONS: Final[tuple[Regression, ...]] = (
         ),
         "A pod was deleted before the watch showed it bound. Once that was read, Unreserve ran after PostBind, "
         "and the pod was tried again. Now its room is free, and that is all.",
+        shows=in_turn(
+            rf"201 POST {_POD}/binding of (?P<who>replica-\d)",
+            rf"{_DELETED}{_SAME_POD}",
+            rf"(?:404|200) GET {_SAME_POD} of (?P=who)",  # 200: another one has its name by now
+        ),
     ),
     Regression(
         Scenario(
@@ -150,6 +264,10 @@ REGRESSIONS: Final[tuple[Regression, ...]] = (
         ),
         "Etcd went back to a backup without some bindings. `serve` could not see that yet, and answered that these "
         "pods were bound already: PostBind ran for bindings that were lost. Now it reads a pod before it says so.",
+        shows=in_turn(
+            r"fault: restore etcd ends",
+            r"service: WARNING failed error=pod \S+ is no longer bound to \S+: etcd was restored .* verb=bind",
+        ),
     ),
     Regression(
         Scenario(
@@ -168,5 +286,12 @@ REGRESSIONS: Final[tuple[Regression, ...]] = (
         ),
         "A pod was created, bound by `serve`, and gone before the watch of `serve` could show any of that; then it had "
         "to list. The pod counted for 30 s more. Now its placement ends with the list that lacks it.",
+        shows=in_turn(
+            r"fault: lag api-server for ",
+            rf"201 POST {_POD}/binding of service",
+            rf"{_ENDED}{_SAME_POD}",
+            r"fault: forget-versions api-server",
+            r"service: INFO pods: listed",
+        ),
     ),
 )
