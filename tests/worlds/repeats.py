@@ -20,9 +20,9 @@ _KINDS: Final = (
     ("--replicas", "2", "--faults"),
     ("--replicas", "2", "--faults", "--others"),
     ("--replicas", "2", "--faults", "--others", "--swarm"),
-    ("--mode", "beside", "--others"),
-    ("--mode", "replace", "--others"),
-    ("--mode", "preempting", "--others"),
+    ("--mode", "beside", "--replicas", "2", "--faults", "--others"),
+    ("--mode", "replace", "--replicas", "2", "--faults", "--others"),
+    ("--mode", "preempting", "--replicas", "2", "--faults", "--others"),
 )
 
 
