@@ -1,13 +1,16 @@
-"""Finds code of the product that takes real time, real randomness or a real thread from the system."""
+"""Finds code of the product that takes time, chance, files, sockets, threads or processes from the system itself."""
 
 import os
 import random
+import socket
+import subprocess
 import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
@@ -26,10 +29,27 @@ _SYSTEM: Final = {
     time.thread_time,
     time.time,
     time.time_ns,
+    open,
     os.getpid,
+    os.open,
     os.urandom,
+    socket.gethostname,
     threading.get_ident,
 }
+# The same, written in Python. Path.read_text is not among them: programs read their configuration with that.
+_PYTHON: Final = (
+    Path.open,
+    Path.write_bytes,
+    Path.write_text,
+    socket.create_connection,
+    socket.create_server,
+    socket.socket.__init__,
+    subprocess.Popen.__init__,
+    subprocess.run,
+    threading.Thread.start,
+)
+# By identity: hashing a code object takes long.
+_PYTHON_CODE: Final = {id(each.__code__) for each in _PYTHON}
 # Methods of the process's own random sources, and datetime's readings of the time.
 _RANDOM_SOURCES: Final = (RANDOM, random._inst)
 _DATETIME: Final = ("now", "utcnow", "today")
@@ -46,8 +66,12 @@ def watched_calls() -> Iterator[Counter[str]]:
     found: Counter[str] = Counter()
 
     def note(frame: FrameType, event: str, function: Any) -> None:
-        if event == "c_call" and (name := _name(function)) and frame.f_globals["__name__"].startswith(_PRODUCT):
-            found[f"{name} in {frame.f_globals['__name__']}:{frame.f_lineno}"] += 1
+        caller: FrameType | None = frame
+        name = _name(function) if event == "c_call" else ""
+        if event == "call" and id(frame.f_code) in _PYTHON_CODE:
+            caller, name = frame.f_back, frame.f_code.co_qualname
+        if name and caller is not None and caller.f_globals["__name__"].startswith(_PRODUCT):
+            found[f"{name} in {caller.f_globals['__name__']}:{caller.f_lineno}"] += 1
 
     sys.setprofile(note)
     try:
