@@ -146,8 +146,8 @@ class Reflector(Generic[T]):
         self._interruption = Interruption()
         self._following: EventStream[T] | None = None
         self._comparing: asyncio.Task[HistoryError | None] | None = None
-        self._between_tries = _Wait(sleep)
-        self._between_comparisons = _Wait(sleep)
+        self._between_tries = _Wait(sleep, clock)
+        self._between_comparisons = _Wait(sleep, clock)
         self._overdue: asyncio.TimerHandle | None = None
         self._server = server or ServerWatches(clock)
         self.state = WatchState(heard_at=clock())
@@ -230,7 +230,8 @@ class Reflector(Generic[T]):
             answer_seconds=self._answer_seconds(),
         ) as events:
             opened_at = self._watch_opened_at = self.state.opened_at = self._clock()
-            if self.state.last_error is not None:
+            # While versions are being compared, it is lists that fail, not watches.
+            if self.state.last_error is not None and self._comparing is None:
                 self._server.answers_again()
             try:
                 async with Interruption() as self._interruption:
@@ -345,6 +346,7 @@ class Reflector(Generic[T]):
         Until it answers, it is asked again: what keeps it from answering a list, such as too many requests, says
         nothing about the watch. If the watch fails, too, that ends the question.
         """
+        await self._between_comparisons.rest()  # of an earlier question
         has_failed = False
         while True:
             try:
@@ -494,8 +496,10 @@ class _Wait:
     short: two watches that fail in turns do not drive each other.
     """
 
-    def __init__(self, sleep: Callable[[float], Awaitable[None]]) -> None:
+    def __init__(self, sleep: Callable[[float], Awaitable[None]], clock: Callable[[], float]) -> None:
         self._sleep = sleep
+        self._clock = clock
+        self._asked_until = -math.inf
         self._waiting = Interruption()
         self._was_cut_short = False
         self._is_answered_again = False
@@ -506,6 +510,8 @@ class _Wait:
         if is_asked or self._was_cut_short:
             self._was_cut_short = self._is_answered_again = False
             least_seconds = min(seconds, _LEAST_WAIT_SECONDS)
+            if is_asked:
+                self._asked_until = self._clock() + least_seconds
             await self._sleep(least_seconds)
             seconds -= least_seconds
             if self._is_answered_again or not seconds:
@@ -516,6 +522,12 @@ class _Wait:
                 await self._sleep(seconds)
         except _AnswersAgain:
             self._was_cut_short = True
+
+    async def rest(self) -> None:
+        """Wait for as long as the API server has asked for it, where the task that waited was cancelled before."""
+        seconds = self._asked_until - self._clock()
+        if seconds > 0:
+            await self._sleep(seconds)
 
     def cut_short(self) -> None:
         """End the wait, as far as it may be: the API server answers again."""

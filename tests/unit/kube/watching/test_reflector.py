@@ -604,6 +604,69 @@ def test_the_wait_for_the_next_question_for_the_version_ends_early_if(how: str, 
     asyncio.run(test())
 
 
+def lists_asked_for(server: FakeApiServer) -> int:
+    return len([query for query in server.requests if "watch" not in query])
+
+
+def test_the_punctual_end_of_the_watch_cuts_no_wait_short_that_the_server_has_asked_for() -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        server.retry_after = "17"
+        waits: list[float] = []
+
+        async def sleep(seconds: float) -> None:
+            waits.append(seconds)
+            await asyncio.sleep(3600 if seconds == 7.0 else 0)
+
+        async with http_server(server) as url, KubeClient(load_credentials(master=url)) as client:
+            limits = Limits(short_watch_seconds=0.0)
+            reflector = Reflector(client, PODS, PodStore(), limits=limits, sleep=sleep)
+            task = asyncio.create_task(reflector.run())
+            await until(lambda: reflector.state.watch is not None)
+            server.list_refusals = [THROTTLED]
+            server.break_watches("cut")
+            await until(lambda: len(waits) == 3)
+            server.break_watches("close")
+            await until(lambda: reflector.state.watches == 3 and server.open_watches == 1)
+            await asyncio.sleep(0.1)
+            assert waits == [0.0, 10.0, 7.0, 0.0]
+            assert lists_asked_for(server) == 2
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(test())
+
+
+def test_a_wait_that_the_server_has_asked_for_goes_on_though_the_watch_fails_meanwhile() -> None:
+    async def test() -> None:
+        now = 1000.0
+        server = FakeApiServer()
+        server.retry_after = "9"
+        waits: list[float] = []
+
+        async def sleep(seconds: float) -> None:
+            waits.append(seconds)
+            await asyncio.sleep(3600 if seconds else 0)
+
+        async with http_server(server) as url, KubeClient(load_credentials(master=url)) as client:
+            limits = Limits(short_watch_seconds=0.0)
+            reflector = Reflector(client, PODS, PodStore(), limits=limits, clock=lambda: now, sleep=sleep)
+            task = asyncio.create_task(reflector.run())
+            await until(lambda: reflector.state.watch is not None)
+            server.list_refusals = [THROTTLED]
+            server.break_watches("cut")
+            await until(lambda: len(waits) == 2)
+            now += 4.0
+            server.break_watches("cut")
+            await until(lambda: len(waits) == 4)
+            assert waits == [0.0, 9.0, 0.0, 5.0]
+            assert lists_asked_for(server) == 2
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(test())
+
+
 @pytest.mark.parametrize(("refusals", "answers"), [([], 1), ([INTERNAL], 2)])
 def test_when_the_server_says_its_version_after_all_others_are_tried(
     refusals: list[dict[str, Any]], answers: int
