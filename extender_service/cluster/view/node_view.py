@@ -86,7 +86,7 @@ class NodeView:
     def names_at(self, positions: NDArray[np.intp]) -> list[str]:
         """The names of the nodes at some positions. Raises TypeError for a mask, and for what is no array."""
         try:
-            if positions.dtype.kind == "b":
+            if not positions.dtype.num:  # that of bool is 0
                 raise TypeError(_NO_MASK)
         except AttributeError:
             raise TypeError(_NO_ARRAY) from None
@@ -277,7 +277,7 @@ class NodeView:
         NumPy would take the marks of a mask for the positions 0 and 1.
         """
         try:
-            if positions.dtype.kind == "b":
+            if not positions.dtype.num:  # that of bool is 0
                 raise TypeError(_NO_MASK)
         except AttributeError:
             raise TypeError(_NO_ARRAY) from None
