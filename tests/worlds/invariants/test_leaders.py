@@ -112,6 +112,13 @@ def test_serve_of_a_pair_binds_only_once_that_of_the_holder_before_does_not_any_
     assert election.write("service", 41.9) == []  # 2 s later, by a clock that is fast
 
 
+def test_serve_of_a_pair_may_bind_at_once_for_the_next_process_of_its_scheduler() -> None:
+    election = Election(is_pair=True)
+    election.at(10.0, "replica-0")
+    election.at(40.0, "replica-0_next")
+    assert election.write("service", 40.1) == []
+
+
 def test_serve_that_binds_as_soon_as_its_scheduler_leads_is_reported_in_a_world() -> None:
     take = Leadership._take
 
@@ -119,10 +126,10 @@ def test_serve_that_binds_as_soon_as_its_scheduler_leads_is_reported_in_a_world(
         take(self, holder, asked_at, on_lost)
         self._counts_from = asked_at
 
-    # The next leader finds pods that wait.
-    faults = (Fault(20.0, "kill", "replica-0"),)
+    # It gives the lease up, and once it is back and takes it again, pods wait.
+    faults = (Fault(20.0, "terminate", "replica-0"),)
     wanted = frozenset({"leader-lease"})
-    cluster = ScheduledCluster(Scenario(1, minutes=1.5, pods=30, wanted=wanted, mode="replace", faults=faults))
+    cluster = ScheduledCluster(Scenario(1, minutes=1.5, pods=60, wanted=wanted, mode="replace", faults=faults))
     with mock.patch.object(Leadership, "_take", take_at_once):
         cluster.run()
     assert "written by the leader: service wrote POST" in "".join(cluster.problems())
