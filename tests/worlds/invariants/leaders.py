@@ -45,7 +45,8 @@ class WrittenByLeader:
 
     Where `serve` works only while the scheduler on its machine leads, this holds for that replica, too. A read of the
     lease counts for 2 s, by the clock of `serve`. So it binds only where the lease named that scheduler within the last
-    2 s, and had gone to it 2 s ago: sooner, the `serve` of the holder before may still bind.
+    2 s, and had gone to it 2 s ago: sooner, the `serve` of the holder before may still bind. That is the same one where
+    the lease went from one process of that scheduler to the next.
     """
 
     name = "written by the leader"
@@ -106,7 +107,7 @@ class WrittenByLeader:
         """Return whether `serve` does not bind, or the scheduler on its machine led as its rule has it."""
         if not served.request.path.endswith(_BINDING):
             return True
-        # Whoever took the lease before the end of this span, and still had it at its begin.
+        # Who had the lease in this span took it before the end, and lost it after the begin, if at all.
         written_at = served.written_at
         holders = self._holders_from(written_at - _LEASE_READ_SECONDS, written_at - _LEASE_TAKEN_SECONDS)
         return any(holder.startswith(self._partner) for holder in holders)
