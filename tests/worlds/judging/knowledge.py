@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from extender_service.cluster.pods.pod_table import NO_ROW
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.volumes.storage_table import Assumable, Storage
+from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.keys import key_of
 from extender_service.kube.types.storage import SELECTED_NODE_ANNOTATION, PersistentVolume, PersistentVolumeClaim
 from tests.worlds.actors.fitting import is_finished
@@ -26,7 +27,8 @@ _MOST_NAMED: Final = 3
 @dataclass(frozen=True)
 class Knowledge:
     """`objects` are all except pods, by kind: volumes and claims as they are assumed to be. `counted` are the pods that
-    count on nodes, with the node, and `nominated` those that are nominated for one, with it."""
+    count on nodes, with the node: one that was placed as it was then. `nominated` are those that are nominated for one,
+    with it."""
 
     objects: Sequence[tuple[Kind, Item]]
     counted: Sequence[tuple[Item, str]]
@@ -76,19 +78,30 @@ class Caches:
                 objects += ((watched.kind, as_assumed(insides.cluster.storage, watched.kind, item)) for item in items)
         counted = dict(_counted(insides.cluster))
         nominated = {uid: node for uid, node in _nominated(insides) if uid not in counted}
-        # `serve` may expect a pod that its watch has not shown yet.
-        if not is_as_shown or not counted.keys() | nominated.keys() <= pods.keys():
+        # A placed pod counts as it was placed. The watch may show it with other labels by now, or not yet to `serve`.
+        placed = {placement.uid: self.version_of(placement.pod) for placement in insides.cluster.placements}
+        versions: dict[str, Item | None] = {**pods, **placed}
+        found = {uid: item for uid, item in versions.items() if item is not None}
+        if not is_as_shown or not counted.keys() | nominated.keys() <= found.keys():
             return None
         return Knowledge(
             objects,
-            counted=[(pods[uid], node) for uid, node in counted.items()],
-            nominated=[(pods[uid], node) for uid, node in nominated.items()],
+            counted=[(found[uid], node) for uid, node in counted.items()],
+            nominated=[(found[uid], node) for uid, node in nominated.items()],
         )
 
+    def version_of(self, pod: Pod) -> Item | None:
+        """Return a pod as it was stored in the version that a program has; None if the history has another one."""
+        version = pod.metadata.resource_version
+        item = self._observed.model.etcd.item_at(PODS, pod_name(pod), int(version))
+        return item if item is not None and str(item.revision) == version else None
+
     def _is_as_shown(self, who: str, watched: _Watched, shown: Mapping[str, str], known: Mapping[str, str]) -> bool:
+        is_in_history = watched.version >= self._observed.model.etcd.compacted
         if shown == known:
-            return True
-        if not watched.is_listing and watched.version >= self._observed.model.etcd.compacted:
+            # A pod may have changed all the same: a cache does not say which versions of pods it has.
+            return is_in_history or watched.kind is not PODS
+        if is_in_history and not watched.is_listing:
             self._note_wrong(who, watched, shown, known)
         return False
 

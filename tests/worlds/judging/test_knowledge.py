@@ -10,10 +10,12 @@ from msgspec import structs
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.volumes.storage_table import Storage
 from extender_service.kube.resources.api_resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from extender_service.kube.resources.api_resources import PODS as POD_RESOURCE
+from extender_service.kube.types.pods import pod_uid
 from extender_service.kube.types.storage import SELECTED_NODE_ANNOTATION, ClaimReference
 from extender_service.kube.types.workloads import Namespace
 from tests.worlds.api_server.etcd import Etcd, Item
-from tests.worlds.api_server.kinds import CLAIMS, VOLUMES
+from tests.worlds.api_server.kinds import CLAIMS, PODS, VOLUMES
 from tests.worlds.invariants.insides import SchedulerInsides, scheduler_insides
 from tests.worlds.judging.knowledge import Caches, as_assumed
 from tests.worlds.scenarios import Scenario, ScheduledCluster
@@ -50,6 +52,22 @@ def test_all_that_a_program_knows_is_found(
         (f"default/{pod['metadata']['name']}", pod["spec"]["nodeName"]) for pod in cluster.pods()
     }
     assert [*known.nominated] == []
+    assert caches.wrong == []
+
+
+def test_a_pod_that_is_placed_is_known_as_it_was_then(
+    cluster: ScheduledCluster, caches: Caches, insides: SchedulerInsides
+) -> None:
+    """The watch has not shown it, and it has other labels by now."""
+    cluster._create("pods", {"metadata": {"name": "late"}, "spec": {"containers": [{"name": "c", "image": "i"}]}})
+    item = cluster.model.etcd.get(PODS, "default/late")
+    assert item is not None
+    pod = POD_RESOURCE.decoder.decode(item.body)
+    insides.cluster.placements.place(pod, pod_uid(pod), "node-0")
+    cluster._ask("PATCH", "/api/v1/namespaces/default/pods/late", {"metadata": {"labels": {"app": "other"}}})
+    known = caches.read("replica-0", insides)
+    assert known is not None
+    assert (item, "node-0") in known.counted
     assert caches.wrong == []
 
 
@@ -104,6 +122,14 @@ def test_where_the_history_is_compacted_nothing_is_said(
     cluster: ScheduledCluster, caches: Caches, insides: SchedulerInsides
 ) -> None:
     lose_node(insides.cluster)
+    cluster.model.etcd.compact(cluster.model.etcd.revision + 1)
+    assert caches.read("replica-0", insides) is None
+    assert caches.wrong == []
+
+
+def test_where_the_history_is_compacted_the_versions_of_pods_are_not_known(
+    cluster: ScheduledCluster, caches: Caches, insides: SchedulerInsides
+) -> None:
     cluster.model.etcd.compact(cluster.model.etcd.revision + 1)
     assert caches.read("replica-0", insides) is None
     assert caches.wrong == []

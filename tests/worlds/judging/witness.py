@@ -11,11 +11,10 @@ from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.state.placements import Placement
 from extender_service.framework.interface import PostFilterResult
 from extender_service.framework.status import Code
-from extender_service.kube.types.core import Pod, pod_name
+from extender_service.kube.types.core import Pod
 from extender_service.scheduling.decision import Decision
 from extender_service.scheduling.question import Question
 from tests.worlds.api_server.etcd import Item
-from tests.worlds.api_server.kinds import PODS
 from tests.worlds.invariants.insides import SchedulerInsides, scheduler_insides, service_insides
 from tests.worlds.invariants.observed import Observed
 from tests.worlds.judging.knowledge import Caches, Insides, Knowledge
@@ -119,13 +118,11 @@ class Witness:
         if self.caches.is_blind or self._counts[outcome] >= MOST_DECISIONS[outcome]:
             return
         pod, is_scheduler = question.pod, isinstance(insides, SchedulerInsides)
-        version, nominated_for = pod.metadata.resource_version, pod.status.nominated_node_name
+        nominated_for = pod.status.nominated_node_name
         if outcome == "placed" and not is_scheduler and not _is_about_nominated(question):
             nominated_for = ""  # the caller does not know of the nomination yet, and so asks about all nodes at once
-        own = self.observed.model.etcd.item_at(PODS, pod_name(pod), int(version))
-        known = self.caches.read(who, insides)
-        is_told = own is not None and str(own.revision) == version and _is_about_all(question, insides.cluster)
-        if own is None or not is_told or known is None:
+        own, known = self.caches.version_of(pod), self.caches.read(who, insides)
+        if own is None or known is None or not _is_about_all(question, insides.cluster):
             self.skipped += 1
             return
         self._counts[outcome] += 1
