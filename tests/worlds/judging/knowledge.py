@@ -97,11 +97,11 @@ class Caches:
         return item if item is not None and str(item.revision) == version else None
 
     def _is_as_shown(self, who: str, watched: _Watched, shown: Mapping[str, str], known: Mapping[str, str]) -> bool:
-        is_in_history = watched.version >= self._observed.model.etcd.compacted
+        is_told = not watched.is_listing and watched.version >= self._observed.model.etcd.compacted
         if shown == known:
             # A pod may have changed all the same: a cache does not say which versions of pods it has.
-            return is_in_history or watched.kind is not PODS
-        if is_in_history and not watched.is_listing:
+            return is_told or watched.kind is not PODS
+        if is_told:
             self._note_wrong(who, watched, shown, known)
         return False
 

@@ -135,6 +135,12 @@ def test_where_the_history_is_compacted_the_versions_of_pods_are_not_known(
     assert caches.wrong == []
 
 
+def test_while_pods_are_being_listed_their_versions_are_not_known(caches: Caches, insides: SchedulerInsides) -> None:
+    insides.api_server._reflectors["pods"]._must_list = True
+    assert caches.read("replica-0", insides) is None
+    assert caches.wrong == []
+
+
 def test_after_a_restore_versions_say_nothing() -> None:
     etcd = Etcd(lambda: 0.0)
     caches = Caches(Mock(model=Mock(etcd=etcd)))
