@@ -45,7 +45,8 @@ Object = dict[str, Any]
 Mode = Literal["beside", "replace", "preempting"]
 
 _API_SERVER = "api-server"
-_SERVICE_ADDRESS = "10.0.0.2"  # as the configurations beside this file have it
+_CONFIGURATIONS = Path(__file__).parent / "settings"
+_SERVICE_ADDRESS = "10.0.0.2"  # as these configurations have it
 # Pods come during this part of the time, and so do faults; then all must settle.
 _BUSY_PART = 0.6
 # With others in the cluster, so much time is left to settle, unless a world is shorter than twice that.
@@ -131,10 +132,10 @@ class ScheduledCluster:
         self.model = self.api_servers.model
         self.service: Process | None = None
         self._settings = ProgramSettings(self.world, scenario.settings, scenario.minor)
-        base = Path(__file__).parent / "counted.yaml"
+        base = _CONFIGURATIONS / "counted.yaml"
         if scenario.mode is not None:
             self.service = self._service(base, scenario.mode)
-            base = Path(__file__).parent / f"extended-{scenario.mode}.yaml"
+            base = _CONFIGURATIONS / f"extended-{scenario.mode}.yaml"
         self._config = (*PLUGIN, *self._settings.scheduler_arguments(base, binds=not scenario.service_binds))
         self.replicas = [self._replica(number) for number in range(scenario.replicas)]
         self._set_up_others()
