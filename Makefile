@@ -149,7 +149,7 @@ worlds-coverage:
 		$(if $(SECONDS),--seconds $(SECONDS)) $(if $(MISSING),--missing)
 
 worlds-repeats:
-	@$(UV) run --frozen python -m tests.worlds.repeats $(if $(SEEDS),--seeds $(SEEDS)) $(if $(MINUTES),--minutes $(MINUTES))
+	@$(UV) run --frozen python -m tests.worlds.rerun.repeats $(if $(SEEDS),--seeds $(SEEDS)) $(if $(MINUTES),--minutes $(MINUTES))
 
 worlds-draw:
 	@$(UV) run --frozen --group mutation python -m tests.worlds.defects.draw $(if $(SEED),--seed $(SEED))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.worlds.repeats import histories
+from tests.worlds.rerun.repeats import histories
 
 SEEDS = range(1, 3)
 # Of real time. It takes seconds of the processor, but on a busy machine that may be minutes.

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tests.worlds.finding.command_line import command
-from tests.worlds.regressions import REGRESSIONS, Regression, in_turn, nearest_lines
+from tests.worlds.rerun.regressions import REGRESSIONS, Regression, in_turn, nearest_lines
 
 
 @pytest.mark.parametrize("regression", REGRESSIONS, ids=lambda each: f"seed {each.scenario.seed}")

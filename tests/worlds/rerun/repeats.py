@@ -1,6 +1,6 @@
 """Run seeds twice, each world in a process of its own with another layout of memory, and compare their histories.
 
-    python -m tests.worlds.repeats --seeds 100
+    python -m tests.worlds.rerun.repeats --seeds 100
 
 Ends with 1 if a history differs.
 """
@@ -47,7 +47,7 @@ def _digests(seeds: range, options: Sequence[str], seconds: float, ballast: int,
 def main() -> int:
     """Compare seeds of each kind of world; return the exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m tests.worlds.repeats",
+        prog="python -m tests.worlds.rerun.repeats",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
