@@ -21,8 +21,8 @@ from tests.worlds.clusters.inhabitants import Inhabitants
 from tests.worlds.faults.kinds import ALL_KINDS
 from tests.worlds.faults.plan import FaultKind, Plan, carry_out, draw_plan
 from tests.worlds.faults.surroundings import Surroundings
-from tests.worlds.invariants.leaders import LEASE
 from tests.worlds.invariants.ledger import PLUGIN
+from tests.worlds.invariants.programs.leaders import LEASE
 from tests.worlds.invariants.what_must_hold import WhatMustHold
 from tests.worlds.parts import Parts
 from tests.worlds.settings.binding_settings import LEADER_LEASE, PROBES

@@ -19,9 +19,9 @@ from tests.worlds.invariants.insides import (
     scheduler_insides,
     service_insides,
 )
-from tests.worlds.invariants.leaders import LEASE
 from tests.worlds.invariants.lost_writes import assumed_for_lost_writes, wait_for_lost_writes
 from tests.worlds.invariants.observed import Lasting, Observed
+from tests.worlds.invariants.programs.leaders import LEASE
 from tests.worlds.invariants.truth import Judge, cluster_of, pending_pods
 from tests.worlds.settings.program_settings import BATCH_SCHEDULER
 from tests.worlds.simulation.process import Process

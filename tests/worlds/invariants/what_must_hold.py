@@ -4,8 +4,6 @@ from collections.abc import Callable, Sequence
 
 from tests.worlds.api_server.server import ApiServer
 from tests.worlds.faults.plan import Plan
-from tests.worlds.invariants.bindings import BoundOnce, PlacesOfBoundPodsKept
-from tests.worlds.invariants.bounds import AtRest, WithinBounds
 from tests.worlds.invariants.endings import (
     AllReady,
     AllRun,
@@ -15,13 +13,15 @@ from tests.worlds.invariants.endings import (
     NothingLeftOver,
     QueuesComplete,
 )
-from tests.worlds.invariants.leaders import LeaseCountedFromRequest, LeaseTakenInTurn, WrittenByLeader
-from tests.worlds.invariants.logs import DifferencesEnd, EveryErrorRead, NothingUnexpectedLogged, ProgramsRunOn
 from tests.worlds.invariants.observed import Always, InTheEnd, Observed
-from tests.worlds.invariants.requests import RequestsApart, WatchesPaced, WorkPaced
-from tests.worlds.invariants.reservations import ReservationsBalanced, ReservationsEnded
-from tests.worlds.invariants.rooms import RoomKept, VolumesGivenOnce
-from tests.worlds.invariants.victims import VictimsChosen
+from tests.worlds.invariants.pods.bindings import BoundOnce, PlacesOfBoundPodsKept
+from tests.worlds.invariants.pods.reservations import ReservationsBalanced, ReservationsEnded
+from tests.worlds.invariants.pods.rooms import RoomKept, VolumesGivenOnce
+from tests.worlds.invariants.pods.victims import VictimsChosen
+from tests.worlds.invariants.programs.bounds import AtRest, WithinBounds
+from tests.worlds.invariants.programs.leaders import LeaseCountedFromRequest, LeaseTakenInTurn, WrittenByLeader
+from tests.worlds.invariants.programs.logs import DifferencesEnd, EveryErrorRead, NothingUnexpectedLogged, ProgramsRunOn
+from tests.worlds.invariants.programs.requests import RequestsApart, WatchesPaced, WorkPaced
 from tests.worlds.simulation.process import Process
 from tests.worlds.simulation.served_model import ServedModel
 from tests.worlds.simulation.world import World

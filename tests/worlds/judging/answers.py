@@ -12,7 +12,7 @@ from extender_service.scheduling.question import Question
 from tests.worlds.api_server.etcd import Item
 from tests.worlds.invariants.insides import ServiceInsides, service_insides
 from tests.worlds.invariants.observed import Observed
-from tests.worlds.invariants.victims import key_of_deleted
+from tests.worlds.invariants.pods.victims import key_of_deleted
 from tests.worlds.judging.knowledge import Caches, Knowledge
 from tests.worlds.simulation.http_face import Served
 

@@ -15,7 +15,7 @@ from tests.worlds.api_server.kinds import LEASES, PODS, SERVICES, Kind
 from tests.worlds.api_server.messages import Request, Response
 from tests.worlds.invariants.insides import scheduler_insides
 from tests.worlds.invariants.observed import Observed
-from tests.worlds.invariants.requests import RequestsApart, WatchesPaced, WorkPaced
+from tests.worlds.invariants.programs.requests import RequestsApart, WatchesPaced, WorkPaced
 from tests.worlds.scenarios import Mode, Scenario, ScheduledCluster
 from tests.worlds.simulation.clocks import MachineClocks
 from tests.worlds.simulation.http_face import Served

@@ -16,9 +16,9 @@ from tests.support.objects import make_pod
 from tests.worlds.api_server.kinds import PODS
 from tests.worlds.api_server.messages import Request, Response
 from tests.worlds.api_server.server import ApiServer
-from tests.worlds.invariants.bindings import BoundOnce, PlacesOfBoundPodsKept
 from tests.worlds.invariants.ledger import Ledger
 from tests.worlds.invariants.observed import Observed
+from tests.worlds.invariants.pods.bindings import BoundOnce, PlacesOfBoundPodsKept
 from tests.worlds.simulation.clocks import MachineClocks
 from tests.worlds.simulation.http_face import Served
 from tests.worlds.simulation.process import Process

@@ -16,8 +16,8 @@ from extender_service.kube.types.watched_pods import AnyPod
 from extender_service.seams import Machine
 from tests.worlds.api_server.server import ApiServer
 from tests.worlds.faults.plan import Fault, Plan
-from tests.worlds.invariants.logs import DifferencesEnd, EveryErrorRead, NothingUnexpectedLogged, ProgramsRunOn
 from tests.worlds.invariants.observed import Observed
+from tests.worlds.invariants.programs.logs import DifferencesEnd, EveryErrorRead, NothingUnexpectedLogged, ProgramsRunOn
 from tests.worlds.scenarios import Scenario, ScheduledCluster
 from tests.worlds.simulation.clocks import MachineClocks
 from tests.worlds.simulation.process import Process

@@ -15,7 +15,7 @@ from tests.worlds.api_server.kinds import PODS
 from tests.worlds.api_server.server import ApiServer
 from tests.worlds.invariants.ledger import Ledger
 from tests.worlds.invariants.observed import Observed
-from tests.worlds.invariants.reservations import ReservationsBalanced, ReservationsEnded
+from tests.worlds.invariants.pods.reservations import ReservationsBalanced, ReservationsEnded
 from tests.worlds.scenarios import Scenario, ScheduledCluster
 from tests.worlds.simulation.clocks import MachineClocks
 from tests.worlds.simulation.process import Process
@@ -136,7 +136,7 @@ def test_the_service_may_keep_what_it_has_reserved_for_a_pod_that_waits(is_servi
 
 @pytest.mark.parametrize("uid", ["uid-of-a", "uid-of-b"])
 def test_a_binding_may_wait_for_a_write_that_etcd_has_lost(uid: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.worlds.invariants.reservations.wait_for_lost_writes", lambda *_: {uid})
+    monkeypatch.setattr("tests.worlds.invariants.pods.reservations.wait_for_lost_writes", lambda *_: {uid})
     assert bool(reported(leave_open)) is (uid == "uid-of-b")
 
 

@@ -13,9 +13,9 @@ from extender_service.queue.waiting_queues import ACTIVE
 from tests.support.objects import cluster_of, make_node, make_pod
 from tests.worlds.api_server.kinds import PODS
 from tests.worlds.api_server.server import ApiServer
-from tests.worlds.invariants.bounds import AtRest, ExpectedPods, WithinBounds
 from tests.worlds.invariants.insides import scheduler_insides, service_insides
 from tests.worlds.invariants.observed import Observed
+from tests.worlds.invariants.programs.bounds import AtRest, ExpectedPods, WithinBounds
 from tests.worlds.scenarios import Scenario, ScheduledCluster
 from tests.worlds.simulation.clocks import MachineClocks
 from tests.worlds.simulation.process import Process
@@ -206,7 +206,7 @@ def test_a_table_that_keeps_more_than_it_may_is_reported(
     settled: ScheduledCluster, entries: int, limit: int | None, is_fine: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes = [TableSize("leaks", entries, limit)]
-    monkeypatch.setattr("tests.worlds.invariants.bounds.table_sizes", lambda _: sizes)
+    monkeypatch.setattr("tests.worlds.invariants.programs.bounds.table_sizes", lambda _: sizes)
     found = at_rest(settled)
     assert (found == []) is is_fine
     assert all(f"has {entries} entries in leaks, more than " in line for line in found)

@@ -12,8 +12,8 @@ from tests.worlds.api_server.messages import Request, Response
 from tests.worlds.api_server.server import ApiServer
 from tests.worlds.faults.plan import Fault
 from tests.worlds.invariants.insides import scheduler_insides
-from tests.worlds.invariants.leaders import LEASE, LeaseCountedFromRequest, LeaseTakenInTurn, WrittenByLeader
 from tests.worlds.invariants.observed import Observed
+from tests.worlds.invariants.programs.leaders import LEASE, LeaseCountedFromRequest, LeaseTakenInTurn, WrittenByLeader
 from tests.worlds.scenarios import Scenario, ScheduledCluster
 from tests.worlds.simulation.clocks import MachineClocks
 from tests.worlds.simulation.http_face import Served

@@ -15,7 +15,7 @@ from extender_service.plugins import default_preemption
 from extender_service.plugins.default_preemption import DefaultPreemption
 from extender_service.scheduling.eviction import Evictions, Victim
 from tests.worlds.api_server.messages import Request, Response
-from tests.worlds.invariants.victims import VictimsChosen
+from tests.worlds.invariants.pods.victims import VictimsChosen
 from tests.worlds.scenarios import Mode, Scenario, ScheduledCluster
 from tests.worlds.simulation.http_face import Served
 

@@ -18,7 +18,7 @@ from tests.worlds.faults.plan import Fault
 from tests.worlds.invariants.insides import scheduler_insides, service_insides
 from tests.worlds.invariants.ledger import Ledger, LedgerEntry
 from tests.worlds.invariants.observed import Observed
-from tests.worlds.invariants.rooms import RoomKept, VolumesGivenOnce, _Reserved
+from tests.worlds.invariants.pods.rooms import RoomKept, VolumesGivenOnce, _Reserved
 from tests.worlds.scenarios import Scenario, ScheduledCluster, _node
 from tests.worlds.simulation.clocks import MachineClocks
 from tests.worlds.simulation.http_face import Served
