@@ -61,7 +61,7 @@ LOWEST := build/lowest
 test-lowest:
 	$(UV) venv --quiet --clear --python '>=3.11,<3.13' $(LOWEST)
 	$(UV) pip install --quiet --python $(LOWEST) --resolution lowest-direct --group dev --editable .
-	$(LOWEST)/bin/python -m pytest $(AT_ONCE) tests/unit tests/conformance/test_golden.py tests/conformance/test_pinned.py examples \
+	$(LOWEST)/bin/python -m pytest $(AT_ONCE) tests/unit tests/conformance/test_golden.py tests/conformance/pinned examples \
 		--deselect tests/unit/extender/wire/test_description.py::test_the_file_is_what_the_code_says
 
 check:

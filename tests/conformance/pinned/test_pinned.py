@@ -5,7 +5,7 @@ import pytest
 from tests.conformance import oracle
 from tests.conformance.cases import Case, Verdict, read_cases, read_lines, read_verdicts
 from tests.conformance.judgement import judge
-from tests.conformance.pinned import VERDICTS, pinned_lines
+from tests.conformance.pinned.cases import VERDICTS, pinned_lines
 
 CASES = read_cases(pinned_lines())
 
