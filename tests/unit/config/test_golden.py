@@ -1,4 +1,4 @@
-"""The config room against kube-scheduler v1.31.1, which wrote golden/*.json (tests/golden_config)."""
+"""The config room against kube-scheduler v1.31.1, which wrote golden/*.json (tests/golden/config)."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-module extender-service/tests/golden_config
+module extender-service/tests/golden/config
 
 go 1.22.0
 

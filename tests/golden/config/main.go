@@ -1,5 +1,5 @@
-// Command golden_config writes what kube-scheduler says to configurations, for the unit tests of the config room.
-// Run it in its folder: go run . cases.yaml ../unit/config/golden
+// Command config writes what kube-scheduler says to configurations, for the unit tests of the config room.
+// Run it in its folder: go run . cases.yaml ../../unit/config/golden
 package main
 
 import (
@@ -31,7 +31,7 @@ type testCase struct {
 
 func main() {
 	if len(os.Args) != 3 {
-		log.Fatal("usage: golden_config CASES FOLDER")
+		log.Fatal("usage: config CASES FOLDER")
 	}
 	klog.SetLogger(klog.Logger{})
 	text, err := os.ReadFile(os.Args[1])

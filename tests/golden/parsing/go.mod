@@ -1,4 +1,4 @@
-module extender-service/tests/golden
+module extender-service/tests/golden/parsing
 
 go 1.22.0
 

@@ -1,5 +1,5 @@
-// Command golden writes what Kubernetes' own libraries answer to many inputs, for the unit tests of the kube room.
-// Run it in its folder: go run . ../unit/kube/parsing/golden
+// Command parsing writes what Kubernetes' own libraries answer to many inputs, for the unit tests of the kube room.
+// Run it in its folder: go run . ../../unit/kube/parsing/golden
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 
 func main() {
 	if len(os.Args) != 2 {
-		log.Fatal("usage: golden FOLDER")
+		log.Fatal("usage: parsing FOLDER")
 	}
 	write(filepath.Join(os.Args[1], "quantities.jsonl"), quantities())
 	write(filepath.Join(os.Args[1], "label_selectors.jsonl"), labelSelectors())
