@@ -35,7 +35,7 @@ from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.profile import Profile
 from extender_service.framework.profiles import Profiles
-from extender_service.framework.registry import Registry
+from extender_service.framework.registry.registry import Registry
 from extender_service.framework.runtime import run_pre_filter, run_pre_score
 from extender_service.kube.types.core import Pod
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE

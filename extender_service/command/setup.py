@@ -11,10 +11,10 @@ from extender_service.config.loading import Change, default_config, load_config,
 from extender_service.config.problems import ConfigError
 from extender_service.config.rules import DEFAULT_RULES, Rules
 from extender_service.config.types import KubeSchedulerConfiguration
-from extender_service.framework.discovery import PluginLoadError, discover_plugins
 from extender_service.framework.handle import Handle
 from extender_service.framework.profile import Profile
-from extender_service.framework.registry import Registry
+from extender_service.framework.registry.discovery import PluginLoadError, discover_plugins
+from extender_service.framework.registry.registry import Registry
 from extender_service.kube.connection.rate_limit import TokenBucket
 from extender_service.kube.types.core import Object
 from extender_service.kube.types.policy import PodDisruptionBudget

@@ -20,7 +20,7 @@ from extender_service.config.types import KubeSchedulerConfiguration
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Plugin
 from extender_service.framework.profile import Profile
-from extender_service.framework.registry import Registry
+from extender_service.framework.registry.registry import Registry
 from extender_service.framework.runtime import run_pre_enqueue
 from extender_service.framework.waiting_pods import WaitingPod
 from extender_service.kube.credentials.urls import without_user

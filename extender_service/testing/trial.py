@@ -19,7 +19,7 @@ from extender_service.framework.interface import Bind, Plugin, extension_points
 from extender_service.framework.profile import Profile
 from extender_service.framework.profiles import Profiles
 from extender_service.framework.queueing_hints import check_retry_on
-from extender_service.framework.reads import check_reads
+from extender_service.framework.registry.reads import check_reads
 from extender_service.kube.parsing.api_defaults import DEFAULT_SCHEDULER_NAME
 from extender_service.kube.types.core import (
     Node,

@@ -23,7 +23,7 @@ from extender_service.framework.interface import Filter, Score
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.preemption.filtering_again import judge_nominated_node
 from extender_service.framework.profile import Profile
-from extender_service.framework.registry import Registry
+from extender_service.framework.registry.registry import Registry
 from extender_service.framework.runtime import run_pre_enqueue, run_pre_filter, run_pre_score, run_score
 from extender_service.framework.status import Code, Rejections, Status
 from extender_service.framework.verdicts import Verdicts

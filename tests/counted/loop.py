@@ -27,7 +27,7 @@ from extender_service.framework import profile
 from extender_service.framework.handle import Handle
 from extender_service.framework.profiles import Profiles
 from extender_service.framework.queueing_hints import queueing_hints
-from extender_service.framework.registry import Registry
+from extender_service.framework.registry.registry import Registry
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.connection.connector import Connector
 from extender_service.kube.connection.event_stream import EventStream

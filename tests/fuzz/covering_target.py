@@ -21,7 +21,7 @@ with atheris.instrument_imports(include=["extender_service"]):
     from extender_service.extender.service import ExtenderService
     from extender_service.framework.handle import Handle
     from extender_service.framework.profiles import Profiles
-    from extender_service.framework.registry import Registry
+    from extender_service.framework.registry.registry import Registry
     from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
     from extender_service.scheduling.engine import Engine
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from extender_service.framework.discovery import GROUP
+from extender_service.framework.registry.discovery import GROUP
 
 
 def install(folder: Path, package: str, **entry_points: str) -> None:

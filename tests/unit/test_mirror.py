@@ -35,7 +35,7 @@ WITHOUT = {
     "extender/wire/bodies.py": TYPES,
     "framework/handle.py": "tests/docs and examples",
     "framework/preemption/filtering_again.py": "framework/test_runtime.py and preemption/test_dry_run.py",
-    "framework/profile.py": "framework/test_runtime.py and test_registry.py",
+    "framework/profile.py": "framework/test_runtime.py and registry/test_registry.py",
     "framework/scores.py": "framework/test_runtime.py and scheduling/reuse/test_runs.py",
     "kube/credentials/errors.py": TYPES,
     "kube/resources/nodes_with_json.py": "kube/resources/test_pods_by_need.py",

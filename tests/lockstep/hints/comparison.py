@@ -20,7 +20,7 @@ from extender_service.framework.events import reported_events
 from extender_service.framework.handle import Handle
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.queueing_hints import RegisteredHint, queueing_hints
-from extender_service.framework.registry import Registry
+from extender_service.framework.registry.registry import Registry
 from extender_service.kube.parsing.decoder import Decoder
 from extender_service.kube.parsing.manifests import KINDS
 from extender_service.kube.parsing.pod_affinity import pod_affinity_terms

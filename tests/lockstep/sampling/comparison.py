@@ -19,7 +19,7 @@ from extender_service.framework.guard import CycleError
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Filter, PreScore
 from extender_service.framework.profiles import Profiles
-from extender_service.framework.registry import Registry
+from extender_service.framework.registry.registry import Registry
 from extender_service.framework.status import Code, Rejections, Status
 from extender_service.kube.types.core import Node, Pod
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE

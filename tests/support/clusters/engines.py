@@ -11,7 +11,7 @@ from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Permit, PostBind, PreBind, Reserve
 from extender_service.framework.profiles import Profiles
-from extender_service.framework.registry import Registry
+from extender_service.framework.registry.registry import Registry
 from extender_service.framework.status import Code, Status, unschedulable
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.pods import pod_uid

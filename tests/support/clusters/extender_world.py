@@ -21,7 +21,7 @@ from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Plugin
 from extender_service.framework.profile import Profile
 from extender_service.framework.profiles import Profiles
-from extender_service.framework.registry import Registry
+from extender_service.framework.registry.registry import Registry
 from extender_service.kube.api_errors import ApiError, ApiStatus, KubeError
 from extender_service.kube.types.core import Node, Pod
 from extender_service.kube.types.pods import pod_uid

@@ -12,7 +12,7 @@ from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import FilterAgain
 from extender_service.framework.preemption.filtering_again import FilteringAgain
-from extender_service.framework.registry import Registry
+from extender_service.framework.registry.registry import Registry
 from extender_service.framework.runtime import run_pre_filter
 from extender_service.kube.types.core import LabelSelector, ObjectMeta, Pod
 from extender_service.kube.types.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus

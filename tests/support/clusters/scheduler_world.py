@@ -18,7 +18,7 @@ from extender_service.framework.interface import Plugin
 from extender_service.framework.profile import Profile
 from extender_service.framework.profiles import Profiles
 from extender_service.framework.queueing_hints import queueing_hints
-from extender_service.framework.registry import Registry
+from extender_service.framework.registry.registry import Registry
 from extender_service.kube.api_errors import ApiError, ApiStatus, KubeError
 from extender_service.kube.resources.api_resources import NODES, WATCHED_PODS
 from extender_service.kube.types.core import Node, Pod

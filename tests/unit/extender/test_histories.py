@@ -18,7 +18,7 @@ from extender_service.extender.overload.overload import CallLimits, Load
 from extender_service.extender.service import ExtenderService
 from extender_service.framework.handle import Handle
 from extender_service.framework.profiles import Profiles
-from extender_service.framework.registry import Registry
+from extender_service.framework.registry.registry import Registry
 from extender_service.kube.types.core import Pod, ResourceList
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from extender_service.scheduling.confirmations import CONFIRM_SECONDS

@@ -9,7 +9,7 @@ from extender_service.config.loading import default_config
 from extender_service.config.rules import rules_of
 from extender_service.framework.cluster_event import NODE, ActionType
 from extender_service.framework.interface import extension_points
-from extender_service.framework.registry import Registry
+from extender_service.framework.registry.registry import Registry
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from tests.support.stub_plugins import make_handle
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from extender_service.config.loading import default_config, parse_config
 from extender_service.config.problems import ConfigError
 from extender_service.framework.cycle_state import CycleState
-from extender_service.framework.registry import Registry
+from extender_service.framework.registry.registry import Registry
 from extender_service.framework.status import Code
 from extender_service.kube.types.core import Pod
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE

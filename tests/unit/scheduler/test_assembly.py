@@ -10,7 +10,7 @@ from extender_service.cluster.sources.stores import NodeStore, PodStore
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.loading import default_config
 from extender_service.framework.handle import Handle
-from extender_service.framework.registry import Registry
+from extender_service.framework.registry.registry import Registry
 from extender_service.kube.resources.api_resources import NODES, WATCHED_PODS
 from extender_service.kube.types.core import Node, Pod
 from extender_service.kube.writing.event_recorder import Occurrence

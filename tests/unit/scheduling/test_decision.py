@@ -11,7 +11,7 @@ from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.loading import default_config
 from extender_service.framework.handle import Handle
 from extender_service.framework.plugin_errors import NoTimeLeftError
-from extender_service.framework.registry import Registry
+from extender_service.framework.registry.registry import Registry
 from extender_service.framework.status import unresolvable
 from extender_service.kube.types.core import Affinity, LabelSelector, Pod, PodAffinity, PodAffinityTerm
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE

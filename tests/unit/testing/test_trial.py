@@ -16,7 +16,7 @@ from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import PreBind, PreFilter, Reserve
 from extender_service.framework.queueing_hints import RetryOnError
-from extender_service.framework.reads import ReadsError
+from extender_service.framework.registry.reads import ReadsError
 from extender_service.framework.status import Rejections, Status, unschedulable
 from extender_service.kube.parsing.manifests import ManifestError
 from extender_service.kube.types.core import Object, Pod, Taint

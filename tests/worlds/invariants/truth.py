@@ -13,7 +13,7 @@ from extender_service.config.types import KubeSchedulerConfiguration
 from extender_service.framework.guard import CycleError
 from extender_service.framework.handle import Handle
 from extender_service.framework.profiles import Profiles
-from extender_service.framework.registry import Registry
+from extender_service.framework.registry.registry import Registry
 from extender_service.framework.runtime import run_pre_enqueue
 from extender_service.kube.resources import api_resources
 from extender_service.kube.types.core import Object

@@ -14,7 +14,7 @@ from extender_service.framework.interface import PreFilter
 from extender_service.framework.plugin_errors import NoTimeLeftError
 from extender_service.framework.profile import Profile
 from extender_service.framework.profiles import Profiles
-from extender_service.framework.registry import Registry
+from extender_service.framework.registry.registry import Registry
 from extender_service.kube.types.core import LabelSelector, OwnerReference, Pod, Volume
 from extender_service.kube.types.pods import pod_uid
 from extender_service.kube.types.workloads import ReplicaSet, ReplicaSetSpec, Service, ServiceSpec

@@ -22,7 +22,7 @@ from extender_service.framework.guard import CycleError, OutOfTimeError
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Filter, Plugin, PreFilter, PreScore, Reach, Reserve, Score
 from extender_service.framework.profiles import Profiles
-from extender_service.framework.registry import Registry
+from extender_service.framework.registry.registry import Registry
 from extender_service.framework.status import Code, Rejections, Status, unschedulable
 from extender_service.kube.types.core import (
     Affinity,

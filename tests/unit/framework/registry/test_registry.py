@@ -19,11 +19,11 @@ from extender_service.config.rules import rules_of
 from extender_service.config.types import KubeSchedulerConfiguration
 from extender_service.framework.cluster_event import TARGET_POD, ActionType, ClusterEvent
 from extender_service.framework.cycle_state import CycleState
-from extender_service.framework.discovery import PluginLoadError
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Filter, Score
 from extender_service.framework.profile import Profile
-from extender_service.framework.registry import Registry
+from extender_service.framework.registry.discovery import PluginLoadError
+from extender_service.framework.registry.registry import Registry
 from extender_service.framework.status import Rejections
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.workloads import Service

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from extender_service.framework.discovery import PluginLoadError, discover_plugins
+from extender_service.framework.registry.discovery import PluginLoadError, discover_plugins
 from tests.support.installed_package import install
 
 MODULE = """

@@ -13,12 +13,12 @@ from extender_service.config.problems import ConfigError, Problem
 from extender_service.config.reading import problems_of
 from extender_service.config.rules import DEFAULT_RULES, Rules
 from extender_service.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
-from extender_service.framework.discovery import PluginLoadError, in_one_line
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Plugin
 from extender_service.framework.profile import Profile
 from extender_service.framework.queueing_hints import RetryOnError, check_retry_on
-from extender_service.framework.reads import ReadsError, check_reads
+from extender_service.framework.registry.discovery import PluginLoadError, in_one_line
+from extender_service.framework.registry.reads import ReadsError, check_reads
 from extender_service.kube.types.core import Object
 
 log = logging.getLogger(__name__)

@@ -3,7 +3,7 @@ from typing import Any, ClassVar
 import pytest
 
 from extender_service.framework.interface import Plugin
-from extender_service.framework.reads import ReadsError, check_reads
+from extender_service.framework.registry.reads import ReadsError, check_reads
 from extender_service.kube.types.core import Node, Pod, Taint
 from extender_service.kube.types.storage import StorageClass
 from extender_service.kube.types.workloads import Namespace, Service
