@@ -15,21 +15,29 @@ from prometheus_client.openmetrics.exposition import generate_latest as encode_o
 
 from extender_service.cluster.debugging.table_sizes import TableSize
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.kube.connection.sent_requests import HostRequests
 from extender_service.kube.watching.watch_state import WatchState
 from extender_service.observability.framework_metrics import FrameworkMetrics
 from extender_service.observability.recent_exposition import OPENMETRICS_TYPE, RecentExposition, accepted_type
-from extender_service.observability.state_metrics import ClusterCollector, CountCollector, WatchCollector
+from extender_service.observability.state_metrics import (
+    ClusterCollector,
+    CountCollector,
+    RequestCollector,
+    WatchCollector,
+)
 from extender_service.seams import Clock
 
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 _NONE: Mapping[str, int] = MappingProxyType({})
+_NO_REQUESTS: Mapping[str, HostRequests] = MappingProxyType({})
 
 
 class MetricsRegistry:
     """All metrics of one program, and those of the process; a program registers its own with `prometheus`.
 
     - `watches`: by resource, such as nodes
+    - `requests`: what was sent to API servers, by host
     - `events`: events for users, by outcome
     - `refusals`: refused connections, by reason
     - `decisions_ahead`: decisions made ahead, by whether they were used
@@ -45,6 +53,7 @@ class MetricsRegistry:
         cluster: Cluster,
         watches: Mapping[str, WatchState],
         *,
+        requests: Mapping[str, HostRequests] = _NO_REQUESTS,
         events: Mapping[str, int] = _NONE,
         refusals: Mapping[str, int] = _NONE,
         decisions_ahead: Mapping[str, int] = _NONE,
@@ -66,6 +75,7 @@ class MetricsRegistry:
         for collector in (
             ClusterCollector(cluster, own_tables),
             WatchCollector(watches, clock),
+            RequestCollector(requests),
             CountCollector(
                 "extender_service_events",
                 "Events for users by outcome: written, failed, or dropped as there were too many.",

@@ -1,8 +1,9 @@
 """Metrics that a scrape reads from the state of the service."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import accumulate
 
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from extender_service.caches import caches
@@ -10,7 +11,10 @@ from extender_service.cluster.amounts.dimensions import POD_COUNT
 from extender_service.cluster.debugging.table_sizes import TableSize, table_sizes
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.rules import Rules
+from extender_service.kube.connection.sent_requests import BOUNDS_SECONDS, UNANSWERED, HostRequests
 from extender_service.kube.watching.watch_state import WatchState
+
+_BOUNDS = (*map(str, BOUNDS_SECONDS), "+Inf")
 
 
 def _cache_size_names(rules: Rules) -> Iterator[str]:
@@ -117,6 +121,39 @@ class WatchCollector(Collector):
         for resource, state in self._watches.items():
             family.add_metric([resource], value(state))
         return family
+
+
+class RequestCollector(Collector):
+    """What was sent to API servers, by host, under the names and labels of Kubernetes' components.
+
+    These are those of component-base's metrics/prometheus/restclient. A code is the status, or `<error>` where no
+    answer came.
+    """
+
+    def __init__(self, hosts: Mapping[str, HostRequests]) -> None:
+        self._hosts = hosts
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics as they are now."""
+        answers = CounterMetricFamily(
+            "rest_client_requests",
+            "Requests to the API server by the status of the answer.",
+            labels=["code", "method", "host"],
+        )
+        seconds = HistogramMetricFamily(
+            "rest_client_request_duration_seconds",
+            "Time of a request to the API server until its whole answer, except watches.",
+            labels=["verb", "host"],
+        )
+        for host, requests in self._hosts.items():
+            for (method, status), count in requests.answers.items():
+                code = "<error>" if status == UNANSWERED else str(status)
+                answers.add_metric([code, method, host], count)
+            for method, durations in requests.durations.items():
+                buckets = [*zip(_BOUNDS, accumulate(durations.counts), strict=True)]
+                seconds.add_metric([method, host], buckets, durations.total_seconds)
+        yield answers
+        yield seconds
 
 
 class CountCollector(Collector):

@@ -32,6 +32,7 @@ from extender_service.config.types import Extender, KubeSchedulerConfiguration
 from extender_service.framework.handle import Handle
 from extender_service.kube.connection.client import KubeClient, RefuseWrites
 from extender_service.kube.connection.posts import Posts
+from extender_service.kube.connection.sent_requests import SentRequests
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.lookup import Credentials, load_credentials
 from extender_service.kube.resources.any_kind import any_kind
@@ -96,12 +97,13 @@ async def run_scheduler(options: ScheduleOptions, machine: Machine = THIS_MACHIN
     change = _change(options)
     some = setup_of_some_release(options.emulation, options.config, options.plugins, change)
     credentials = _credentials(options, some.config, machine)
-    with SecureListener(options, machine) if options.serving.port else nullcontext() as listener:
+    sent = SentRequests()
+    with SecureListener(options, machine, sent) if options.serving.port else nullcontext() as listener:
         answering_probes = partial(_answering_at_start, listener)
         rules = await rules_for_server(options.emulation, credentials, answering_probes, machine)
         if rules is not None:
             setup = Setup(options.config, options.plugins, rules=rules, change=change)
-            await _schedule_with(options, setup, credentials, listener, machine)
+            await _schedule_with(options, setup, credentials, sent, listener, machine)
 
 
 def _change(options: ScheduleOptions) -> Change:
@@ -119,6 +121,7 @@ async def _schedule_with(
     options: ScheduleOptions,
     setup: Setup,
     credentials: Credentials,
+    sent: SentRequests,
     listener: SecureListener | None,
     machine: Machine,
 ) -> None:
@@ -129,7 +132,7 @@ async def _schedule_with(
     # Three clients, each with a rate of its own: nothing else holds up the lease, and no binding waits for an event.
     def client_of_its_own(refuse_writes: RefuseWrites | None = None) -> KubeClient:
         limit = setup.scheduler_limit(machine.clock)
-        return KubeClient(credentials, limit=limit, refuse_writes=refuse_writes, clock=machine.clock)
+        return KubeClient(credentials, limit=limit, refuse_writes=refuse_writes, sent=sent, clock=machine.clock)
 
     lease_client = client_of_its_own()
     candidacy = Candidacy(election if election.leader_elect else None, lease_client, names[0], machine)
@@ -142,7 +145,7 @@ async def _schedule_with(
             "emulated_version": setup.rules.release,
         }
         log.info("starting", extra=facts)
-        program = await _program(options, setup, client, events_client, candidacy, connections, listener, machine)
+        program = await _program(options, setup, client, events_client, candidacy, connections, sent, listener, machine)
         with watchdog(options.watchdog_seconds):
             await program.run()
     log.info("stopped")
@@ -155,6 +158,7 @@ async def _program(
     events_client: KubeClient,
     candidacy: Candidacy,
     connections: AsyncExitStack,
+    sent: SentRequests,
     listener: SecureListener | None,
     machine: Machine,
 ) -> SchedulerProgram:
@@ -168,6 +172,7 @@ async def _program(
         version("extender-service"),
         cluster,
         api_server.states,
+        requests=sent.hosts,
         events=events.counts,
         refusals={} if listener is None else listener.refusals,
         clock=machine.clock,

@@ -28,6 +28,7 @@ from extender_service.command.serving_certificate import (
 from extender_service.command.start_error import StartError
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.connection.rate_limit import TokenBucket
+from extender_service.kube.connection.sent_requests import SentRequests
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.lookup import is_in_cluster, load_credentials
 from extender_service.seams import Machine
@@ -62,10 +63,11 @@ class SecureListener:
     `refusals` counts refused connections by reason.
     """
 
-    def __init__(self, options: ScheduleOptions, machine: Machine) -> None:
-        """Open the socket and read the certificates. Raises StartError."""
+    def __init__(self, options: ScheduleOptions, machine: Machine, sent: SentRequests | None = None) -> None:
+        """Open the socket and read the certificates; `sent` counts the reviews. Raises StartError."""
         self._options = options
         self._machine = machine
+        self._sent = sent
         self._authorities = _authority_files(options.authentication)
         self._reviews = Reviews(_MOST_REVIEWS)
         self._refused = Refusals(machine.clock)
@@ -117,7 +119,7 @@ class SecureListener:
     async def _authenticator(self, clients: AsyncExitStack) -> tuple[Authenticator, KnownAuthorities]:
         """Return the authenticator, and what keeps its authorities as the API server says."""
         options = self._options.authentication
-        client = await _client(clients, options.kubeconfig, "--authentication-kubeconfig", self._machine)
+        client = await self._client(clients, options.kubeconfig, "--authentication-kubeconfig")
         authenticator = Authenticator(
             None if client is None else partial(self._reviews.user_of, client),
             cache_seconds=options.cache_seconds,
@@ -136,7 +138,7 @@ class SecureListener:
 
     async def _authorizer(self, clients: AsyncExitStack) -> Authorizer:
         options: AuthorizationOptions = self._options.authorization
-        client = await _client(clients, options.kubeconfig, "--authorization-kubeconfig", self._machine)
+        client = await self._client(clients, options.kubeconfig, "--authorization-kubeconfig")
         return Authorizer(
             None if client is None else partial(self._reviews.access_of, client),
             open_paths=options.always_allowed_paths,
@@ -144,6 +146,21 @@ class SecureListener:
             denied_seconds=options.denied_cache_seconds,
             clock=self._machine.clock,
         )
+
+    async def _client(self, clients: AsyncExitStack, kubeconfig: Path | None, option: str) -> KubeClient | None:
+        """Return a client for reviews; None without a kubeconfig outside of a pod, as in kube-scheduler."""
+        if kubeconfig is None and not is_in_cluster():
+            log.warning(
+                "the API server is not asked about callers, as there is no kubeconfig for it", extra={"option": option}
+            )
+            return None
+        clock = self._machine.clock
+        try:
+            credentials = load_credentials(kubeconfig, wall_clock=self._machine.wall_clock)
+        except CredentialsError as error:
+            raise StartError(f"{option}: {error}") from error
+        limit = TokenBucket(_REVIEWS_PER_SECOND, _REVIEWS_AT_ONCE, clock=clock)
+        return await clients.enter_async_context(KubeClient(credentials, limit=limit, sent=self._sent, clock=clock))
 
 
 def _authority_files(options: AuthenticationOptions) -> AuthorityFiles:
@@ -161,21 +178,6 @@ def _authority_files(options: AuthenticationOptions) -> AuthorityFiles:
     except ValueError as error:
         raise StartError(str(error)) from error
     return files
-
-
-async def _client(clients: AsyncExitStack, kubeconfig: Path | None, option: str, machine: Machine) -> KubeClient | None:
-    """Return a client for reviews; None without a kubeconfig outside of a pod, as in kube-scheduler."""
-    if kubeconfig is None and not is_in_cluster():
-        log.warning(
-            "the API server is not asked about callers, as there is no kubeconfig for it", extra={"option": option}
-        )
-        return None
-    try:
-        credentials = load_credentials(kubeconfig, wall_clock=machine.wall_clock)
-    except CredentialsError as error:
-        raise StartError(f"{option}: {error}") from error
-    limit = TokenBucket(_REVIEWS_PER_SECOND, _REVIEWS_AT_ONCE, clock=machine.clock)
-    return await clients.enter_async_context(KubeClient(credentials, limit=limit, clock=machine.clock))
 
 
 def _certificates(options: SecureServingOptions, refused: Refusals, machine: Machine) -> ServingCertificates:

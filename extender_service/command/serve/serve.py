@@ -44,6 +44,7 @@ from extender_service.framework.handle import Handle
 from extender_service.framework.profiles import Profiles
 from extender_service.kube.connection.client import MOST_REQUESTS, KubeClient
 from extender_service.kube.connection.rate_limit import REQUESTS_AT_ONCE, REQUESTS_PER_SECOND, TokenBucket
+from extender_service.kube.connection.sent_requests import SentRequests
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.lookup import Credentials, load_credentials
 from extender_service.kube.parsing.manifests import ManifestError
@@ -90,14 +91,16 @@ _Work = Callable[[], Coroutine[Any, Any, None]]
 class _Source:
     """The source of the cluster's objects and the target of bindings: an API server or files.
 
-    `work` are the tasks that run with it, `checks` are for readiness, besides those of the watches. `events` is None
-    without an API server. `touch` has kube-scheduler ask again about a pod; None if it is not to.
+    `work` are the tasks that run with it, `checks` are for readiness, besides those of the watches. `sent` counts the
+    requests to the API server. `events` is None without one. `touch` has kube-scheduler ask again about a pod; None if
+    it is not to.
     """
 
     api: ObjectApi | ClusterFile
     work: Sequence[_Work]
     watches: Mapping[str, WatchState] = field(default_factory=dict)
     checks: Mapping[str, Check] = field(default_factory=dict)
+    sent: SentRequests = field(default_factory=SentRequests)
     leadership: Leadership | None = None
     events: EventRecorder | None = None
     touch: Touch | None = None
@@ -202,9 +205,10 @@ async def _api_server(
             "based on slightly older state: enable only plugins that kube-scheduler lacks"
         )
     # Three clients: the lease must be read whatever else is under way, and no binding waits for an event.
-    lease_client = KubeClient(credentials, clock=clock)
+    sent = SentRequests()
+    lease_client = KubeClient(credentials, sent=sent, clock=clock)
     events_limit = TokenBucket(REQUESTS_PER_SECOND, REQUESTS_AT_ONCE, clock=clock)
-    events_client = KubeClient(credentials, limit=events_limit, clock=clock)
+    events_client = KubeClient(credentials, limit=events_limit, sent=sent, clock=clock)
     leadership = None
     if options.leader_lease is not None:
         read_holder = partial(lease_holder, lease_client, *options.leader_lease)
@@ -214,6 +218,7 @@ async def _api_server(
         most_requests=_most_requests(),
         limit=setup.service_limit(clock),
         refuse_writes=leadership.problem if leadership is not None else None,
+        sent=sent,
         clock=clock,
     )
     async with lease_client, events_client, client:
@@ -241,7 +246,7 @@ async def _api_server(
         ]
         rights = {} if binding_right is None else {"binding-right": binding_right.problem}
         touch = objects.touch_pod if options.ask_again else None
-        yield _Source(objects, work, api_server.states, rights, leadership, events, touch)
+        yield _Source(objects, work, api_server.states, rights, sent, leadership, events, touch)
         log.info("stopped")
 
 
@@ -291,6 +296,7 @@ async def _serve_from(
         version("extender-service"),
         cluster,
         source.watches,
+        requests=source.sent.hosts,
         events={} if source.events is None else source.events.counts,
         refusals=listeners.refusals,
         decisions_ahead=engine.ahead.counts,

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing, asynccontextmanager
 from types import TracebackType
 from typing import Any, Final, Generic, NamedTuple, Self, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -25,6 +26,7 @@ from extender_service.kube.connection.http_connection import HttpConnection
 from extender_service.kube.connection.pool import ConnectionPool, Loan
 from extender_service.kube.connection.rate_limit import TokenBucket
 from extender_service.kube.connection.request_bytes import RequestBytes
+from extender_service.kube.connection.sent_requests import UNANSWERED, SentRequests
 from extender_service.kube.connection.turns import Turns
 from extender_service.kube.credentials.identity import Identity
 from extender_service.kube.credentials.lookup import Credentials
@@ -92,11 +94,6 @@ class _Request(NamedTuple):
     most_bytes: int = _MOST_BYTES
     at_once: bool = False  # behind no other request
 
-    def encode(self, requests: RequestBytes) -> bytes:
-        if self.method == "GET":
-            return requests.read(self.path, self.query)
-        return requests.write(self.method, self.path, self.content, self.content_type)
-
 
 class KubeClient:
     """A client of one API server, over pooled HTTP/1.1 connections; an asynchronous context manager.
@@ -114,10 +111,13 @@ class KubeClient:
         most_requests: int = MOST_REQUESTS,
         limit: TokenBucket | None = None,
         refuse_writes: RefuseWrites | None = None,
+        sent: SentRequests | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """At most `most_requests` are under way at once, at the rate of `limit`; lists and watches do not count.
+
+        `sent`, if given, counts what this client sends, and other clients may share it.
 
         The client calls `refuse_writes` before it sends a write, before each retry, and again once the connection for
         it is open. If this returns a reason, the client raises it as a KubeError instead of sending.
@@ -130,6 +130,7 @@ class KubeClient:
         self._quiet_until = clock()
         self._connections = ConnectionPool(credentials, clock=clock)
         self._bytes: RequestBytes | None = None  # of the last identity
+        self._sent = (sent or SentRequests()).to(urlsplit(credentials.shown_server).netloc)
         most_reads = max(1, most_requests // 5)
         self._reads = Turns(most_reads)
         self._writes = Turns(max(1, most_requests - most_reads))
@@ -354,8 +355,12 @@ class KubeClient:
 
     async def _ask(self, request: _Request) -> bytes:
         """Send a request and return the body of the answer; raises ApiError unless it is a success."""
-        with await self._answer(request) as http:
-            return await http.body(request.most_bytes)
+        began = self._clock()
+        try:
+            with await self._answer(request) as http:
+                return await http.body(request.most_bytes)
+        finally:
+            self._sent.took(request.method, self._clock() - began)
 
     async def _answer(self, request: _Request) -> Loan:
         """Send a request and return its connection, with the body unread; raises ApiError unless it is a success."""
@@ -374,17 +379,21 @@ class KubeClient:
     async def _answer_to(self, identity: Identity, request: _Request) -> Loan:
         loan = await self._connections.lend(identity, at_once=request.at_once)
         http = loan.connection
+        status = UNANSWERED
         try:
             if request.answer_seconds is None:
                 status = await self._send(http, identity, request)
             else:
                 status = await self._send_within(request.answer_seconds, http, identity, request)
+            self._sent.answers[request.method, status] += 1
             if 200 <= status < 300:
                 return loan
             retry_after = http.headers.get(b"retry-after", b"").decode("latin-1")
             body = await self._refusal(http, request)
             raise error_from_response(status, {"Retry-After": retry_after}, body)
         except BaseException as error:
+            if status == UNANSWERED and isinstance(error, UnreachableError):
+                self._sent.answers[request.method, UNANSWERED] += 1
             loan.end(error)
             raise
 
@@ -422,8 +431,10 @@ class KubeClient:
     def _begin(self, http: HttpConnection, identity: Identity, request: _Request) -> None:
         if self._bytes is None or self._bytes.identity is not identity:
             self._bytes = RequestBytes(self._credentials, identity)
-        encoded = request.encode(self._bytes)
-        if request.method != "GET":
+        if request.method == "GET":
+            encoded = self._bytes.read(request.path, request.query)
+        else:
+            encoded = self._bytes.write(request.method, request.path, request.content, request.content_type)
             self._require_may_write()  # after all waiting
         http.send(encoded, request.silence_seconds, request.whole_seconds)
 

@@ -1,5 +1,6 @@
 """What the scheduler serves, and to whom: the API server knows who calls and what the caller may do."""
 
+import re
 import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -146,6 +147,9 @@ def test_who_may_reads_metrics_and_configuration(serving: Serving) -> None:
     metrics = serving.get("/metrics", token=token).text
     assert 'scheduler_pending_pods{queue="active"} 0.0' in metrics
     assert 'leader_election_master_status{name="kube-scheduler"} 1.0' in metrics
+    for code, method in ((200, "GET"), (201, "POST")):  # watches and lists; reviews of callers
+        series = rf'^rest_client_requests_total{{code="{code}",host="[^"]+",method="{method}"}} '
+        assert re.search(series, metrics, re.MULTILINE)
     config = serving.get("/configz", token=token).json()["componentconfig"]
     assert config["leaderElection"]["leaseDuration"] == "15s"
     assert serving.get("/other", token=token).status_code == 403

@@ -8,9 +8,15 @@ from prometheus_client.registry import Collector
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.structures.interning import shared
 from extender_service.config.rules import rules_of
+from extender_service.kube.connection.sent_requests import SentRequests
 from extender_service.kube.types.core import Node, NodeStatus, ObjectMeta, Pod, PodSpec
 from extender_service.kube.watching.watch_state import WatchState
-from extender_service.observability.state_metrics import ClusterCollector, CountCollector, WatchCollector
+from extender_service.observability.state_metrics import (
+    ClusterCollector,
+    CountCollector,
+    RequestCollector,
+    WatchCollector,
+)
 
 CACHE_SIZE = "scheduler_scheduler_cache_size"
 
@@ -108,6 +114,24 @@ def test_the_metrics_follow_the_state() -> None:
     assert value("extender_service_watch_stale_seconds", resource="pods") == 10
     state.heard_at = 100.0
     assert value("extender_service_watch_stale_seconds", resource="pods") == 0
+
+
+def test_requests_to_the_api_server_have_the_names_and_buckets_of_kubernetes_components() -> None:
+    sent = SentRequests()
+    value = reader(RequestCollector(sent.hosts))
+    requests = sent.to("10.96.0.1:443")
+    requests.answers["POST", 201] += 2
+    requests.answers["GET", 0] += 1
+    for seconds in (0.004, 0.005, 0.02, 70.0):
+        requests.took("POST", seconds)
+    host = "10.96.0.1:443"
+    assert value("rest_client_requests_total", code="201", method="POST", host=host) == 2
+    assert value("rest_client_requests_total", code="<error>", method="GET", host=host) == 1
+    name = "rest_client_request_duration_seconds"
+    shown = [value(f"{name}_bucket", le=bound, verb="POST", host=host) for bound in ("0.005", "0.025", "60.0", "+Inf")]
+    assert shown == [2, 3, 3, 4]
+    assert value(f"{name}_count", verb="POST", host=host) == 4
+    assert value(f"{name}_sum", verb="POST", host=host) == 0.004 + 0.005 + 0.02 + 70.0
 
 
 def test_events_are_counted_by_what_became_of_them() -> None:

@@ -17,6 +17,7 @@ from extender_service.kube.connection import client as client_module
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.connection.http_connection import HttpConnection
 from extender_service.kube.connection.rate_limit import TokenBucket
+from extender_service.kube.connection.sent_requests import SentRequests
 from extender_service.kube.credentials.lookup import load_credentials
 from extender_service.kube.resources.api_resources import NODES, PODS
 from extender_service.kube.types.core import Node, Pod
@@ -541,6 +542,55 @@ def test_an_api_server_that_is_not_there_is_named_with_the_reason() -> None:
         async with client:
             with pytest.raises(UnreachableError, match=r"^http://127\.0\.0\.1:\d+: .*(refused|Connect call failed)"):
                 await client.get(PODS, "ns", "p")
+
+    asyncio.run(main())
+
+
+def test_requests_are_counted_by_the_status_of_the_answer() -> None:
+    async def handler(request: Request, response: Response) -> None:
+        if request.path.endswith("/cut"):
+            response.cut()
+        else:
+            await response.send_json(404 if request.path.endswith("/gone") else 200, POD)
+
+    async def main() -> None:
+        sent = SentRequests()
+        async with http_server(handler) as url, KubeClient(load_credentials(master=url), sent=sent) as client:
+            await client.get(PODS, "ns", "p")
+            for name, error in (("gone", ApiError), ("cut", UnreachableError)):
+                with pytest.raises(error):
+                    await client.get(PODS, "ns", name)
+            await client.patch_unread(PODS, "ns", "p", {})
+        [(host, requests)] = sent.hosts.items()
+        assert url == f"http://{host}"
+        assert requests.answers == {("GET", 200): 1, ("GET", 404): 1, ("GET", 0): 1, ("PATCH", 200): 1}
+        assert {method: sum(durations.counts) for method, durations in requests.durations.items()} == {
+            "GET": 3,
+            "PATCH": 1,
+        }
+
+    asyncio.run(main())
+
+
+def test_a_request_that_was_not_sent_does_not_count_and_a_watch_is_not_timed() -> None:
+    async def handler(_request: Request, response: Response) -> None:
+        await response.start_chunks()
+        await response.end_chunks()
+
+    async def main() -> None:
+        sent = SentRequests()
+        reasons = iter([None, "no lease"])  # it is asked again once the connection is open
+        async with (
+            http_server(handler) as url,
+            KubeClient(load_credentials(master=url), sent=sent, refuse_writes=lambda: next(reasons)) as client,
+        ):
+            with pytest.raises(KubeError, match="no lease"):
+                await client.bind("ns", "p", "u", "n")
+            async with client.watch(PODS, "42") as events:
+                assert [event async for event in events] == []
+        [requests] = sent.hosts.values()
+        assert requests.answers == {("GET", 200): 1}
+        assert list(requests.durations) == ["POST"]
 
     asyncio.run(main())
 
