@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
-from prometheus_client import REGISTRY, CollectorRegistry, Info
+from prometheus_client import REGISTRY, CollectorRegistry, Info, disable_created_metrics
 from prometheus_client import generate_latest as encode_text
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as OPENMETRICS
 from prometheus_client.openmetrics.exposition import generate_latest as encode_openmetrics
@@ -44,7 +44,8 @@ class MetricsRegistry:
     - `asked_again`: refused pods that kube-scheduler was made to ask about again, by outcome
     - `own_tables`: returns the sizes of a program's own tables
 
-    Set `framework` as the recorder of the profiles. Answer scrapes with `recent_exposition`.
+    Set `framework` as the recorder of the profiles. Answer scrapes with `recent_exposition`. In the whole process,
+    metrics have no `_created` from then on.
     """
 
     def __init__(
@@ -61,6 +62,9 @@ class MetricsRegistry:
         own_tables: Callable[[], Iterable[TableSize]] = tuple,
         clock: Clock = time.monotonic,
     ) -> None:
+        # The library shows a gauge beside each counter and histogram, for each of their labels: when it was first used.
+        # kube-scheduler has none, and process_start_time_seconds says what matters of it.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.recent_exposition = RecentExposition(self.exposition, clock)
         self.prometheus = CollectorRegistry()
         self.framework = FrameworkMetrics(self.prometheus)

@@ -46,6 +46,15 @@ def test_what_a_users_plugin_defines_is_there() -> None:
         REGISTRY.unregister(mine)
 
 
+@pytest.mark.parametrize("accept", ["text/plain", "application/openmetrics-text"])
+def test_no_metric_says_when_it_was_first_used(accept: str) -> None:
+    metrics = MetricsRegistry("1.2.3", Cluster(), {})
+    metrics.framework.record_point("default-scheduler", "Filter", "Success", 0.5)
+    body, _ = metrics.exposition(accept)
+    assert b"scheduler_framework_extension_point_duration_seconds_count{" in body
+    assert b"_created" not in body
+
+
 def test_openmetrics_is_spoken_where_it_is_asked_for(metrics: MetricsRegistry) -> None:
     accept = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.2,*/*;q=0.1"
     body, content_type = metrics.exposition(accept)
