@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
@@ -13,14 +14,17 @@ from extender_service.observability.sli_metrics import CONTENT_TYPE, SliMetrics
 # Of the event loop. With more, a busy scheduler would answer later than Prometheus waits.
 _TURNS_BETWEEN_PARTS = 2
 
+_NOT_SNIFFED: Final = {"x-content-type-options": "nosniff"}
+
 
 def operations_routes(
     health: Health, exposition: Callable[[str], tuple[bytes, str]], slis: SliMetrics | None = None
 ) -> list[Route]:
     """Return the routes /healthz, /livez, /readyz and /metrics; for the last, see RecentExposition.
 
-    As in Kubernetes' components, health is 200 or 500, `?verbose` lists the checks, and `?exclude=NAME` leaves one out.
-    `slis`, if given, counts the results, and has the route /metrics/slis.
+    As in Kubernetes' components, health is 200 or 500, `?verbose` lists the checks, `?exclude=NAME` leaves one out, and
+    /readyz/NAME runs one by itself. `slis`, if given, counts the results, except of a check by itself, and has the
+    route /metrics/slis.
     """
 
     async def answer_metrics(request: Request) -> Response:
@@ -37,11 +41,14 @@ def operations_routes(
 def health_routes(health: Health, slis: SliMetrics | None = None) -> list[Route]:
     """Return those of the operations' routes that say whether the process is alive and ready."""
     # All are coroutines, as they read the cluster, which only the event loop's thread may do.
-    return [
-        Route("/healthz", _health_endpoint("healthz", lambda: health.health, slis)),
-        Route("/livez", _health_endpoint("livez", lambda: health.liveness, slis)),
-        Route("/readyz", _health_endpoint("readyz", lambda: health.readiness, slis)),
-    ]
+    checks: Mapping[str, Callable[[], Mapping[str, Check]]] = {
+        "healthz": lambda: health.health,
+        "livez": lambda: health.liveness,
+        "readyz": lambda: health.readiness,
+    }
+    together = [Route(f"/{name}", _health_endpoint(name, these, slis)) for name, these in checks.items()]
+    alone = [Route(f"/{name}/{{check}}", _check_endpoint(these)) for name, these in checks.items()]
+    return together + alone
 
 
 def resource_route(exposition: Callable[[], Iterator[str]], is_leading: Callable[[], bool]) -> Route:
@@ -87,7 +94,19 @@ def _health_endpoint(
             slis.observe(name, report.outcomes)
         # A failure always lists all checks.
         text = report.text if "verbose" in request.query_params or not report.passed else "ok"
-        headers = {"x-content-type-options": "nosniff"}
-        return PlainTextResponse(text, 200 if report.passed else 500, headers)
+        return PlainTextResponse(text, 200 if report.passed else 500, _NOT_SNIFFED)
+
+    return endpoint
+
+
+def _check_endpoint(checks: Callable[[], Mapping[str, Check]]) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        check = checks().get(request.path_params["check"])
+        if check is None:
+            return PlainTextResponse("404 page not found\n", 404, _NOT_SNIFFED)
+        problem = check()
+        if problem is not None:
+            return PlainTextResponse(f"internal server error: {problem}\n", 500, _NOT_SNIFFED)
+        return PlainTextResponse("ok", headers=_NOT_SNIFFED)
 
     return endpoint

@@ -79,6 +79,16 @@ def test_checks_can_be_excluded(service: Service) -> None:
     assert service.get("/readyz?exclude=watch-nodes&exclude=ping").text == "ok"
 
 
+def test_a_check_can_be_run_by_itself(service: Service) -> None:
+    answer = service.get("/readyz/watch-nodes")
+    assert (answer.status_code, answer.text) == (500, "internal server error: not synced yet\n")
+    answer = service.get("/readyz/ping")
+    assert (answer.status_code, answer.text) == (200, "ok")
+    for path in ("/livez/watch-nodes", "/readyz/etcd"):
+        assert service.get(path).status_code == 404
+    assert "kubernetes_healthcheck{" not in service.get("/metrics/slis").text
+
+
 def test_not_ready_while_draining(service: Service) -> None:
     service.nodes.synced = True
     service.health.drain()
