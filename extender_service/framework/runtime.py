@@ -121,13 +121,13 @@ def run_filter(
     nominated: Nominated = (),
     sample_nodes: SampleNodes | None = None,
 ) -> Verdicts:
-    """Run Filter on the asked nodes, each plugin once, until no node is left.
+    """Run Filter on the asked nodes, each plugin once, until no node is left. PreFilter must not have rejected the pod.
 
     `sample_nodes` forgets the verdicts on nodes beyond percentageOfNodesToScore. Raises CycleError if a plugin fails on
     a node that is left, as opposed to rejecting it.
     """
     verdicts = filter_nodes(profile, state, pod, nodes, asked, found, nominated)
-    if sample_nodes is not None and found.rejection is None:
+    if sample_nodes is not None:
         sample_nodes(profile, verdicts, found)
     error = verdicts.first_error()
     if error is not None:

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from extender_service.cluster.state.nominated_columns import Nominated
 from extender_service.cluster.structures.extremes import highest_of
 from extender_service.framework.cycle_state import CycleState
-from extender_service.framework.filtering import UNRESTRICTED, PreFilterOutcome
+from extender_service.framework.filtering import UNRESTRICTED, PreFilterOutcome, filter_nodes
 from extender_service.framework.profile import Profile
 from extender_service.framework.runtime import run_filter, run_pre_filter, run_pre_score, run_score
 from extender_service.framework.scores import Scores
@@ -114,11 +114,13 @@ def decide(
         state = profile.new_state(pod, question.deadline)
     # To bind the pod where it was chosen elsewhere, each plugin needs its state, whatever others say here.
     found = run_pre_filter(profile, state, pod, asks_all=question.chosen_elsewhere)
-    if question.is_nominated and found.rejection is None:
-        found = UNRESTRICTED
-    verdicts = run_filter(
-        profile, state, pod, nodes, question.nodes.in_question, found, nominated, question.sample_nodes
-    )
+    asked = question.nodes.in_question
+    if found.rejection is not None:  # Filter does not run, and so takes no time that counts
+        verdicts = filter_nodes(profile, state, pod, nodes, asked, found, nominated)
+    else:
+        if question.is_nominated:
+            found = UNRESTRICTED
+        verdicts = run_filter(profile, state, pod, nodes, asked, found, nominated, question.sample_nodes)
     feasible = verdicts.passing.nonzero()[0]
     if not question.must_score or len(feasible) < 2 or not profile.score:
         return Decision(profile, question, state, found, verdicts, feasible)

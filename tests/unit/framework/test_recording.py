@@ -131,6 +131,12 @@ def test_a_point_that_fails_is_told_as_an_error() -> None:
     assert decided(Sampled(), error=PluginError("broken")).points[1:] == [("Filter", "Error"), ("cycle", "Error")]
 
 
+def test_filter_is_not_told_where_pre_filter_has_rejected_the_pod() -> None:
+    recorder = decided(Sampled(), answer=unschedulable("no"))
+    assert recorder.points == [("PreFilter", "Unschedulable")]
+    assert recorder.plugins == [("Plugin", "PreFilter", "Unschedulable")]
+
+
 def test_the_plugins_of_a_sampled_decision_are_told_one_by_one() -> None:
     assert decided(Sampled()).plugins == [
         ("Plugin", "PreFilter", "Success"),
