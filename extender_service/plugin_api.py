@@ -36,8 +36,8 @@ their constructors may change. Of these classes only what is listed here is stab
     - `nodes.at`, `.changed`, `.cluster_size`, `.kept_by_facts`, `.kept_by_room`, `.remembered`, `.remembered_at`
 - Of `LabelColumn`: `column.integers`, and `column.values`, where `values.values` are the texts by number (None where a
   number is unused) and `values.number_of(text)` is the number of a text (-1 if no node has it).
-- Of `NodeInfo`: `node.name`, `.labels`, `.annotations`, `.taints`, `.pod_count`, `.allocatable(resource)`,
-  `.requested(resource)`, `.free(resource)` and `.object`.
+- Of `NodeInfo`: `node.name`, `.labels`, `.annotations`, `.taints`, `.pod_count`, `.pods`, a list of `PodInfo`,
+  `.allocatable(resource)`, `.requested(resource)`, `.free(resource)` and `.object`.
 - Of `QueuedPod`: `queued.pod` and `.queued_at`.
 - Of `WaitingPod`: `waiting.pod`, `.node_name`, `.pending_plugins`, `.is_waiting`, `.is_rejected`, `.allow(plugin)` and
   `.reject(plugin, message)`.

@@ -74,6 +74,12 @@ def test_what_the_docstring_promises_is_there(owner: str, attribute: str) -> Non
     assert hasattr(OBJECTS[owner], attribute)
 
 
+@pytest.mark.parametrize("owner", ["node", "info"])
+def test_of_what_is_made_for_plugins_alone_the_docstring_promises_all(owner: str) -> None:
+    public = {name for name in dir(OBJECTS[owner]) if not name.startswith("_")}
+    assert public == {attribute for listed, attribute in promised() if listed == owner}
+
+
 def test_the_docstring_promises_something_of_each_of_these() -> None:
     assert {owner for owner, _ in promised()} == OBJECTS.keys()
 
