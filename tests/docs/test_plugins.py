@@ -8,6 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from extender_service.config.defaulting import default_plugins
+from extender_service.config.release import NEWEST_MINOR, OLDEST_MINOR, version_of
 from extender_service.config.rules import DEFAULT_RULES, rules_of
 from extender_service.framework.interface import EXTENSION_POINTS, extension_points
 from extender_service.plugins.in_tree import IN_TREE
@@ -45,6 +46,15 @@ def test_what_is_said_of_a_plugin_is_so(name: str) -> None:
     fields = args_type.model_fields.values() if args_type is not None and issubclass(args_type, BaseModel) else ()
     names = [str(field.alias) for field in fields if field.alias not in ("apiVersion", "kind")]
     assert args == ", ".join(f"`{field}`" for field in names)
+
+
+def test_each_release_that_changes_the_extension_points_of_a_plugin_is_named() -> None:
+    for minor in range(OLDEST_MINOR + 1, NEWEST_MINOR + 1):
+        before, after = rules_of(minor - 1), rules_of(minor)
+        release = rf"\b{re.escape(version_of(minor))}\b|up to {re.escape(version_of(minor - 1))}\b"
+        rows = [plugins for when, plugins, what in table("releases") if re.search(release, f"{when} {what}")]
+        named = {name for plugins in rows for name in plugins.split(", ")}
+        assert {plugin.name for plugin in IN_TREE if plugin.points_in(before) != plugin.points_in(after)} <= named
 
 
 @pytest.mark.parametrize("heading", ["predicate", "priority"])
