@@ -1,4 +1,4 @@
-# make run      serve the demo cluster on 127.0.0.1:8888
+# make run      place the pending pods of the demo cluster, then serve it on 127.0.0.1:8888
 # make test     run all tests
 # make check    check style, types, contracts between rooms, generated files and the Dockerfile
 # make test-lowest  run the fast tests with the lowest versions that pyproject.toml allows: some minutes
