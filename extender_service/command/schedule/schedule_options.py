@@ -179,7 +179,7 @@ def add_schedule_options(add: AddOption) -> None:
         type=go_duration,
         default="5m",
         metavar="DURATION",
-        help="how long a pod waits at most for an event that could help, before it is tried again (default: 5m)",
+        help="how long a pod waits for an event that could help, at most, before it is tried again (default: 5m)",
     )
     _add_time_limits(add)
     _add_serving_options(add)

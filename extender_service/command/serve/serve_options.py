@@ -78,7 +78,7 @@ def add_serve_options(add: AddOption) -> None:
         "--preemption",
         choices=("kube-scheduler", "service"),
         default="kube-scheduler",
-        help="what makes room for pods that fit nowhere (--mode=replace). kube-scheduler: its own PostFilter plugins, "
+        help="who preempts for pods that fit nowhere (--mode=replace). kube-scheduler: its own PostFilter plugins, "
         "which need its own filters; service: this service, which nominates the pod and evicts its victims; then "
         "kube-scheduler must have neither DefaultPreemption nor a preemptVerb (default: kube-scheduler)",
     )
@@ -87,8 +87,8 @@ def add_serve_options(add: AddOption) -> None:
         type=_stale_limit,
         default=30.0,
         metavar="DURATION",
-        help="after so long without data from the API server, become not ready and answer calls with an error "
-        "(default: 30s)",
+        help="after this time without data from the API server, become not ready and answer calls with an error; at least "
+        "10s (default: 30s)",
     )
     add(
         "--leader-lease",
@@ -183,16 +183,16 @@ def _add_shutdown_options(add: AddOption) -> None:
         "--shutdown-delay-duration",
         type=duration,
         metavar="DURATION",
-        help="after SIGTERM, be not ready but answer calls for so long, until clients use other replicas "
-        "(default: 5s, 0s on loopback)",
+        help="after SIGTERM, be not ready but answer calls for this time, until clients use other replicas; at most half "
+        "of --shutdown-grace-period (default: 5s or that half if it is less, 0s on loopback)",
     )
     add(
         "--shutdown-grace-period",
         type=duration,
         default=25.0,
         metavar="DURATION",
-        help="end the process so long after SIGTERM, the delay included; calls and bindings that are unfinished after "
-        "four fifths of it are undone (default: 25s)",
+        help="end the process within this time after SIGTERM, the delay included; calls and bindings that have not "
+        "finished after four fifths of it are undone (default: 25s)",
     )
 
 
