@@ -1,4 +1,4 @@
-"""Links in README and docs/ lead to files and headings that exist."""
+"""Links in README, the changelog and docs/ lead to files and headings that exist."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
