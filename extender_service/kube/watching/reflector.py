@@ -14,9 +14,10 @@ The rules are those of client-go's reflector (tools/cache/reflector.go), with th
 - A watch must show that it is alive, because HTTP/1.1 has no ping, and a connection that is cut off silently looks like
   one where nothing happens. A watch that is asked for seconds shows it by its punctual end; to go on over the same
   connection costs both sides little. One that is asked for minutes shows it by the bookmarks that the API server sends
-  every minute. It sends them only where its etcd tells it that nothing has happened
-  (--experimental-watch-progress-notify-interval), so a watch is asked for minutes after one that brought a bookmark and
-  nothing else. When a short watch has fallen silent, all others that were not heard since are opened again, too.
+  every minute. It sends them only where its etcd tells it that nothing has happened (--watch-progress-notify-interval,
+  up to etcd 3.5 --experimental-watch-progress-notify-interval), so a watch is asked for minutes after one that brought
+  a bookmark and nothing else. When a short watch has fallen silent, all others that were not heard since are opened
+  again, too.
 - After a failure the server must show that it knows the version that was seen. One whose etcd was restored from a
   snapshot would accept the watch, and send no event until its versions reach that one again. (If they reach it before
   we look, we cannot notice; `etcdutl snapshot restore --bump-revision` prevents that.) Events are applied meanwhile,
