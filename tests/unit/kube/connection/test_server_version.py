@@ -27,6 +27,13 @@ def test_providers_add_to_the_minor() -> None:
     assert minor_of({"major": "1", "minor": "33+", "gitVersion": "v1.33.2-gke.100"}) == 33
 
 
+def test_an_api_server_that_emulates_a_release_is_of_that_release() -> None:
+    own = {"major": "1", "minor": "37", "gitVersion": "v1.37.2"}
+    assert minor_of({**own, "emulationMajor": "1", "emulationMinor": "36", "minCompatibilityMinor": "35"}) == 36
+    assert minor_of({**own, "emulationMajor": "1", "emulationMinor": "37", "minCompatibilityMinor": "36"}) == 37
+    assert minor_of({**own, "emulationMajor": "", "emulationMinor": ""}) == 37
+
+
 @pytest.mark.parametrize("answer", [{}, {"major": "1"}, {"major": "2", "minor": "1"}, {"major": "1", "minor": "x"}])
 def test_an_answer_without_a_version_is_an_error(answer: Any) -> None:
     with pytest.raises(KubeError, match="the answer has no version of Kubernetes"):
