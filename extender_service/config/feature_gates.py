@@ -24,6 +24,7 @@ _DECIDED_BY: Mapping[str, bool] = {
     "NodeInclusionPolicyInPodTopologySpread": True,
     "NominatedNodeNameForExpectation": False,
     "SidecarContainers": True,
+    "WorkloadAwarePreemption": False,
 }
 
 

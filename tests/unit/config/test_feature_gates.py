@@ -54,6 +54,12 @@ def test_gates_that_change_nothing_are_named_where_they_differ_from_the_default(
         (31, "SidecarContainers=false", ("SidecarContainers",), ()),
         (34, "DRAExtendedResource=true", ("DRAExtendedResource",), ()),
         (34, "NominatedNodeNameForExpectation=true", ("NominatedNodeNameForExpectation",), ()),
+        (
+            36,
+            "GenericWorkload=true,GangScheduling=true,WorkloadAwarePreemption=true",
+            ("WorkloadAwarePreemption",),
+            ("GangScheduling",),
+        ),
         # Off, as this program decides in any case.
         (36, "DRAExtendedResource=false", (), ("DRAExtendedResource",)),
         (34, "MatchLabelKeysInPodTopologySpread=false", ("MatchLabelKeysInPodTopologySpread",), ()),
