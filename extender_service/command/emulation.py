@@ -2,7 +2,8 @@
 
 import argparse
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from extender_service.command.option_parser import AddOption
@@ -13,6 +14,7 @@ from extender_service.config.feature_gates import GateSettings, parse_gates, res
 from extender_service.config.release import (
     NEWEST_MINOR,
     OLDEST_MINOR,
+    nearest_minor,
     parse_emulated_version,
     version_of,
 )
@@ -36,7 +38,7 @@ class EmulationOptions:
         """
         minor = self.minor
         if minor is None:
-            minor = min(max(server_minor, OLDEST_MINOR), NEWEST_MINOR)
+            minor = nearest_minor(server_minor)
             if minor != server_minor:
                 releases = {"server": version_of(server_minor), "emulated_version": version_of(minor)}
                 log.warning("the API server's release is not one that can be followed", extra=releases)
@@ -63,6 +65,22 @@ class EmulationOptions:
     def rules_for(self, minor: int) -> Rules:
         """Return the rules of 1.`minor` with the gates. Raises StartError for a gate that cannot be set."""
         return rules_of(minor, self._settings(minor).values)
+
+    @contextmanager
+    def naming_release(self, release: str) -> Iterator[None]:
+        """Name the release that decides in a StartError of the context, unless the user has chosen it.
+
+        For options that `setup_of_some_release` has accepted: another release takes them.
+        """
+        try:
+            yield
+        except StartError as error:
+            if self.minor is not None:
+                raise
+            raise StartError(
+                f"{error}\nkube-scheduler {release}, whose rules decide here unless --emulated-version says otherwise, "
+                "refuses this; another release takes it"
+            ) from error
 
     def _settings(self, minor: int) -> GateSettings:
         try:

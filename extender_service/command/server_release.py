@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 
 from extender_service.command.emulation import EmulationOptions
+from extender_service.config.release import nearest_minor, version_of
 from extender_service.config.rules import Rules
 from extender_service.kube.api_errors import KubeError
 from extender_service.kube.connection.backoff import Backoff
@@ -68,7 +69,11 @@ async def rules_for_server(
                 task.cancel()
             await asyncio.gather(*work, return_exceptions=True)
         # The signal may also have come after the answer, while the server for probes ended.
-        return None if told.is_set() else emulation.rules(asking.result())
+        if told.is_set():
+            return None
+        minor = asking.result()
+        with emulation.naming_release(version_of(nearest_minor(minor))):
+            return emulation.rules(minor)
 
 
 @contextmanager

@@ -25,6 +25,11 @@ def parse_emulated_version(text: str) -> int:
     return minor
 
 
+def nearest_minor(minor: int) -> int:
+    """Return the minor of the release that can be followed and is nearest to 1.`minor`."""
+    return min(max(minor, OLDEST_MINOR), NEWEST_MINOR)
+
+
 def version_of(minor: int) -> str:
     """Return a release as --emulated-version takes it: major.minor."""
     return f"1.{minor}"

@@ -102,7 +102,8 @@ async def run_scheduler(options: ScheduleOptions, machine: Machine = THIS_MACHIN
         answering_probes = partial(_answering_at_start, listener)
         rules = await rules_for_server(options.emulation, credentials, answering_probes, machine)
         if rules is not None:
-            setup = Setup(options.config, options.plugins, rules=rules, change=change)
+            with options.emulation.naming_release(rules.release):
+                setup = Setup(options.config, options.plugins, rules=rules, change=change)
             await _schedule_with(options, setup, credentials, sent, listener, machine)
 
 

@@ -128,7 +128,8 @@ async def run_service(options: ServeOptions, machine: Machine = THIS_MACHINE) ->
         rules = options.emulation.rules() if is_file else await _rules_for_server(options, listeners, machine)
         if rules is None:
             return
-        setup = Setup(options.config, options.plugins, rules=rules)
+        with options.emulation.naming_release(rules.release):
+            setup = Setup(options.config, options.plugins, rules=rules)
         cluster = Cluster(setup.rules)
         if is_file:
             opened = _files(options, cluster, setup, listeners)

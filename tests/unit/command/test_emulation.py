@@ -34,6 +34,17 @@ def test_without_an_option_the_release_is_that_of_the_api_server_as_far_as_it_ca
     assert [vars(record)["server"] for record in caplog.records] == ["1.30", "1.38"]
 
 
+def test_an_error_names_the_release_unless_the_user_has_chosen_it() -> None:
+    with pytest.raises(StartError) as error, given().naming_release("1.34"):
+        raise StartError("--config: wrong")
+    problem, explanation = str(error.value).splitlines()
+    assert problem == "--config: wrong"
+    assert explanation.startswith("kube-scheduler 1.34, whose rules decide here unless --emulated-version says")
+    chosen = given("--emulated-version=1.34")
+    with pytest.raises(StartError, match=r"^--config: wrong\Z"), chosen.naming_release("1.34"):
+        raise StartError("--config: wrong")
+
+
 def test_a_later_value_for_a_gate_overrides_an_earlier_one() -> None:
     assert given("--feature-gates=A=true,B=true", "--feature-gates=B=false").gates == {"A": True, "B": False}
 

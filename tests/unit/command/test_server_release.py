@@ -10,6 +10,7 @@ import pytest
 
 from extender_service.command.emulation import EmulationOptions
 from extender_service.command.server_release import rules_for_server
+from extender_service.command.start_error import StartError
 from extender_service.config.rules import Rules
 from extender_service.kube.credentials.lookup import load_credentials
 from extender_service.observability.health import Health, first_problem
@@ -40,6 +41,11 @@ def test_the_api_server_decides_once_it_answers(caplog: pytest.LogCaptureFixture
     assert followed.release == "1.34"
     [record] = caplog.records
     assert record.message.startswith("waiting for the release of the API server; --emulated-version says which")
+
+
+def test_a_gate_that_its_release_does_not_know_is_refused_with_the_release() -> None:
+    with pytest.raises(StartError, match=r"NodeDeclaredFeatures in 1\.34; .* have it\nkube-scheduler 1\.34, whose"):
+        rules(EmulationOptions(gates={"NodeDeclaredFeatures": True}), [200])
 
 
 def test_it_is_not_asked_if_the_options_say_which_release() -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from extender_service.config.release import parse_emulated_version, version_of
+from extender_service.config.release import nearest_minor, parse_emulated_version, version_of
 
 
 @pytest.mark.parametrize(("text", "minor"), [("1.31", 31), ("v1.37", 37), ("kube=1.34", 34), (" 1.35 ", 35)])
@@ -26,3 +26,7 @@ def test_a_release_is_named_as_for_kubernetes_components(text: str, minor: int) 
 def test_other_versions_are_refused(text: str, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         parse_emulated_version(text)
+
+
+def test_the_nearest_release_can_be_followed() -> None:
+    assert [nearest_minor(minor) for minor in (9, 30, 31, 34, 37, 38)] == [31, 31, 31, 34, 37, 37]
