@@ -1,4 +1,4 @@
-"""Which rules decide where --emulated-version does not say: those of the API server's release."""
+"""Which rules decide where --emulated-version does not say: those of the API server's release at the start."""
 
 import asyncio
 import logging
@@ -24,6 +24,8 @@ _LONGEST_PAUSE_SECONDS = 5.0
 # An API server that runs answers sooner, so a usual start needs no server for probes.
 _USUAL_SECONDS = 1.0
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+# An upgrade of a control plane takes minutes, and the restart that follows it is not urgent.
+_SECONDS_BETWEEN_LOOKS = 600.0
 
 AnsweringProbes = Callable[[Health], AbstractAsyncContextManager[None]]
 """Answers probes with this health until the context ends."""
@@ -74,6 +76,33 @@ async def rules_for_server(
         minor = asking.result()
         with emulation.naming_release(version_of(nearest_minor(minor))):
             return emulation.rules(minor)
+
+
+async def warn_of_upgrade(
+    emulation: EmulationOptions, release: str, client: KubeClient, *, seconds: float = _SECONDS_BETWEEN_LOOKS
+) -> None:
+    """Ask the API server for its release now and then, and log when it is no longer the one that decides.
+
+    The rules stay those of `release` until the program is restarted, as running pods already count by them. While API
+    servers of two releases answer in turns, each change away from `release` is logged. Ends at once if the options say
+    which release to follow.
+    """
+    if emulation.minor is not None:
+        return
+    seen = release
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            found = version_of(nearest_minor(await server_minor(client)))
+        except (KubeError, CredentialsError):
+            continue  # the watches fail, too, and say so
+        if found not in (release, seen):
+            log.warning(
+                "the API server has another release than at the start, whose rules still decide: restart this program "
+                "when all API servers are upgraded",
+                extra={"server": found, "emulated_version": release},
+            )
+        seen = found
 
 
 @contextmanager

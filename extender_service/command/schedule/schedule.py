@@ -22,7 +22,7 @@ from extender_service.command.schedule.election import Candidacy, LeaseLostError
 from extender_service.command.schedule.schedule_options import ScheduleOptions
 from extender_service.command.schedule.scheduler_program import SchedulerProgram
 from extender_service.command.schedule.secure_server import SecureListener
-from extender_service.command.server_release import rules_for_server
+from extender_service.command.server_release import rules_for_server, warn_of_upgrade
 from extender_service.command.setup import Setup, setup_of_some_release
 from extender_service.command.start_error import StartError
 from extender_service.command.unused_options import log_unused
@@ -207,7 +207,18 @@ async def _program(
     api_server.handle_with(parts.handlers.handler)
     _show_state(registry, parts, candidacy)
     return SchedulerProgram(
-        setup.config, parts, api_server, client, extenders, events, candidacy, registry, resources, listener, machine
+        setup.config,
+        parts,
+        api_server,
+        client,
+        extenders,
+        events,
+        candidacy,
+        registry,
+        resources,
+        listener,
+        machine,
+        partial(warn_of_upgrade, options.emulation, setup.rules.release, client),
     )
 
 

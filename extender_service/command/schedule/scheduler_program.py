@@ -8,7 +8,7 @@ With delayCacheUntilActive, a replica leads first. Then it syncs its caches, and
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -41,7 +41,10 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 @dataclass(eq=False)
 class SchedulerProgram:
-    """A scheduler, and what runs with it. Without a `listener`, nothing is served."""
+    """A scheduler, and what runs with it. Without a `listener`, nothing is served.
+
+    `watch_release` looks for an upgrade of the API server while the cluster is followed.
+    """
 
     config: KubeSchedulerConfiguration
     parts: SchedulerParts
@@ -54,6 +57,7 @@ class SchedulerProgram:
     resources: PodResourceMetrics
     listener: SecureListener | None
     machine: Machine
+    watch_release: Callable[[], Coroutine[Any, Any, None]]
 
     def __post_init__(self) -> None:
         self.is_synced = False
@@ -125,6 +129,7 @@ class SchedulerProgram:
             self.api_server.follow(),
             log_sync(cluster, self.api_server, checks, self.machine),
             debug_on_signal(cluster, self.api_server, lambda: queue_dump(queue, clock())),
+            self.watch_release(),
         ):
             self._following.append(tasks.create_task(work))
         await self.api_server.wait_synced()

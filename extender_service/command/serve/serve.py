@@ -26,7 +26,7 @@ from extender_service.command.serve.listeners import Listeners
 from extender_service.command.serve.probes import answering_at_start, answering_probes
 from extender_service.command.serve.serve_options import ServeOptions
 from extender_service.command.serve.welcome import welcome
-from extender_service.command.server_release import rules_for_server
+from extender_service.command.server_release import rules_for_server, warn_of_upgrade
 from extender_service.command.setup import Setup, setup_of_some_release
 from extender_service.command.start_error import StartError
 from extender_service.command.unused_options import log_unused
@@ -242,6 +242,7 @@ async def _api_server(
         work: list[_Work] = [
             api_server.follow,
             partial(log_sync, cluster, api_server, checks, machine),
+            partial(warn_of_upgrade, options.emulation, cluster.rules.release, client),
             events.run,
             partial(debug_on_signal, cluster, api_server),
         ]

@@ -8,10 +8,12 @@ from dataclasses import replace
 
 import pytest
 
+from extender_service.command.background import background
 from extender_service.command.emulation import EmulationOptions
-from extender_service.command.server_release import rules_for_server
+from extender_service.command.server_release import rules_for_server, warn_of_upgrade
 from extender_service.command.start_error import StartError
 from extender_service.config.rules import Rules
+from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.lookup import load_credentials
 from extender_service.observability.health import Health, first_problem
 from extender_service.seams import THIS_MACHINE, SignalHandler
@@ -119,3 +121,42 @@ def test_probes_are_answered_while_the_api_server_says_nothing_until_the_process
     assert first_problem(health.liveness) is None
     assert first_problem(health.readiness) == "api-server-release no answer yet"
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_another_release_of_the_api_server_is_logged_when_it_appears(caplog: pytest.LogCaptureFixture) -> None:
+    minors = ["34+", "35", "35", None, "35", "34", "36"]
+
+    async def main() -> None:
+        all_answered = asyncio.Event()
+
+        async def handler(_: Request, response: Response) -> None:
+            minor = minors.pop(0) if minors else None
+            if minor is None:
+                await response.send_json(503, {}, {})
+            else:
+                await response.send_json(200, {"major": "1", "minor": minor}, {})
+            if not minors and minor is None:
+                all_answered.set()
+
+        async with (
+            http_server(handler) as url,
+            KubeClient(load_credentials(master=url)) as client,
+            background(warn_of_upgrade(EmulationOptions(), "1.34", client, seconds=0.001)),
+            asyncio.timeout(20),
+        ):
+            await all_answered.wait()
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(main())
+    assert [(vars(each)["server"], vars(each)["emulated_version"]) for each in caplog.records] == [
+        ("1.35", "1.34"),
+        ("1.36", "1.34"),
+    ]
+
+
+def test_no_upgrade_is_looked_for_if_the_options_say_which_release_to_follow() -> None:
+    async def main() -> None:
+        async with KubeClient(load_credentials(master="http://127.0.0.1:1")) as client, asyncio.timeout(20):
+            await warn_of_upgrade(EmulationOptions(34), "1.34", client, seconds=0.0)
+
+    asyncio.run(main())
