@@ -1,6 +1,7 @@
 """The command line: parses the options and runs the command."""
 
 import argparse
+import logging
 import signal
 import sys
 from collections.abc import Sequence
@@ -60,7 +61,9 @@ def _run(options: argparse.Namespace) -> int:
 def _run_config(options: argparse.Namespace) -> None:
     from extender_service.command.setup import Setup  # noqa: PLC0415
     from extender_service.config.dump import dump_config  # noqa: PLC0415
+    from extender_service.observability.logs import configure_logging  # noqa: PLC0415
 
+    configure_logging(logging.WARNING, "text")
     emulation = emulation_options(options)
     setup = Setup(options.config, options.plugin or [], rules=emulation.rules())
     valid = f"valid for kube-scheduler {version_of(emulation.minor or NEWEST_MINOR)}\n"

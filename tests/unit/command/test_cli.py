@@ -352,6 +352,13 @@ def test_a_configuration_is_checked_and_printed(tmp_path: Path, capsys: pytest.C
     assert capsys.readouterr().err.startswith("extender-service: --config: ")
 
 
+def test_what_changes_nothing_is_named_when_a_configuration_is_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["config", "check", "--emulated-version=1.31", "--feature-gates=NodeSwap=false"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == "valid for kube-scheduler 1.31\n"
+    assert 'msg="an option has no effect" option="--feature-gates NodeSwap"' in printed.err
+
+
 @pytest.mark.parametrize("command", ["serve", "schedule"])
 def test_the_signal_for_a_dump_does_not_end_a_program_that_starts(
     command: str, monkeypatch: pytest.MonkeyPatch
