@@ -11,6 +11,7 @@ from extender_service.command.option_values import parsed_by
 from extender_service.command.start_error import StartError
 from extender_service.command.unused_options import log_unused
 from extender_service.config.feature_gates import GateSettings, parse_gates, resolve_gates
+from extender_service.config.known_gates import known_gates
 from extender_service.config.release import (
     NEWEST_MINOR,
     OLDEST_MINOR,
@@ -31,7 +32,7 @@ class EmulationOptions:
     gates: Mapping[str, bool] = field(default_factory=dict)
 
     def rules(self, server_minor: int = NEWEST_MINOR) -> Rules:
-        """Return the rules, and log which gates have no effect here, or only some of their effects.
+        """Return the rules. Log which gates have no effect here, or only some of their effects, or will be removed.
 
         Without a release of its own, they are those of `server_minor`, or of the one next to it that can be followed.
         Raises StartError for a gate that cannot be set.
@@ -48,6 +49,12 @@ class EmulationOptions:
             log.warning(
                 "a feature gate by which kube-scheduler decides is not followed: its default counts",
                 extra={"gate": name, "emulated_version": version_of(minor)},
+            )
+        for name in settings.to_be_removed:
+            log.warning(
+                "a feature gate will be removed in a later release, which then refuses it: take it out of "
+                "--feature-gates before you upgrade to that",
+                extra={"gate": name, "stage": known_gates(minor)[name].stage, "emulated_version": version_of(minor)},
             )
         rules = self.rules_for(minor)
         if rules.groups_preempted:

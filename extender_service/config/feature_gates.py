@@ -32,12 +32,14 @@ class GateSettings(NamedTuple):
     """What --feature-gates asks for: the value of every gate of the release.
 
     Of the gates that differ from their default although no rule depends on them, `not_followed` are those by which
-    kube-scheduler decides, and `without_effect` the others that were set by name.
+    kube-scheduler decides, and `without_effect` the others that were set by name. `to_be_removed` are those set by name
+    that a later release will not know.
     """
 
     values: Mapping[str, bool]
     without_effect: tuple[str, ...]
     not_followed: tuple[str, ...]
+    to_be_removed: tuple[str, ...]
 
 
 def parse_gates(text: str) -> dict[str, bool]:
@@ -80,7 +82,8 @@ def resolve_gates(settings: Mapping[str, bool], minor: int) -> GateSettings:
     changed = [name for name, gate in known.items() if name not in followed and wanted[name] != gate.default]
     not_followed = tuple(name for name in changed if wanted[name] != _DECIDED_BY.get(name, wanted[name]))
     without_effect = tuple(name for name in single if name in changed and name not in not_followed)
-    return GateSettings(wanted, without_effect, not_followed)
+    to_be_removed = tuple(name for name in single if known[name].stage in ("GA", "Deprecated"))
+    return GateSettings(wanted, without_effect, not_followed, to_be_removed)
 
 
 def _check(name: str, is_on: bool, known: Mapping[str, KnownGate], minor: int) -> None:  # noqa: FBT001 - its value

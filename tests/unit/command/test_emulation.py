@@ -74,6 +74,14 @@ def test_gates_by_which_only_kube_scheduler_decides_are_logged(caplog: pytest.Lo
     assert (vars(record)["gate"], vars(record)["emulated_version"]) == ("InPlacePodVerticalScaling", "1.32")
 
 
+def test_gates_that_will_be_removed_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        given("--emulated-version=1.34", "--feature-gates=SchedulerQueueingHints=true").rules()
+    [record] = caplog.records
+    assert record.message.startswith("a feature gate will be removed in a later release, which then refuses it")
+    assert (vars(record)["gate"], vars(record)["stage"]) == ("SchedulerQueueingHints", "GA")
+
+
 def test_a_gate_that_is_followed_in_part_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         given("--emulated-version=1.37", "--feature-gates=GenericWorkload=true").rules()

@@ -74,6 +74,16 @@ def test_gates_by_which_only_kube_scheduler_decides_are_named(
     assert (settings.not_followed, settings.without_effect) == (not_followed, without_effect)
 
 
+def test_gates_that_a_later_release_will_refuse_are_named() -> None:
+    given = parse_gates("SchedulerQueueingHints=true,SchedulerAsyncPreemption=true")
+    assert resolve_gates(given, 33).to_be_removed == ()
+    assert resolve_gates(given, 34).to_be_removed == ("SchedulerQueueingHints",)
+    assert resolve_gates({"AllBeta": True}, 34).to_be_removed == ()
+    assert resolve_gates(parse_gates("ChangeContainerStatusOnKubeletRestart=true"), 35).to_be_removed == (
+        "ChangeContainerStatusOnKubeletRestart",
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
