@@ -17,9 +17,16 @@ _LOAD_IT = "load it by --plugin MODULE:CLASS, or install its package"
 # Extension points of groups of pods, which later releases have and this program does not run.
 _POINTS_OF_GROUPS = frozenset({"placementGenerate", "placementScore", "podGroupPostFilter"})
 _OF_GROUPS = "not supported: this program does not schedule groups of pods, remove the plugin"
+_UP_TO_1_31 = "kube-scheduler has it up to 1.31, remove the plugin: NodeVolumeLimits counts such volumes since"
+# For plugins that the release does not have, or this program.
 _UNSUPPORTED = {
+    "AzureDiskLimits": _UP_TO_1_31,
+    "CinderLimits": _UP_TO_1_31,
     "DynamicResources": "not supported before 1.34, with any feature gates: remove the plugin",
+    "EBSLimits": _UP_TO_1_31,
+    "GCEPDLimits": _UP_TO_1_31,
     "GangScheduling": _OF_GROUPS,
+    "NodeDeclaredFeatures": "kube-scheduler has it from 1.35 on, remove the plugin",
     "PodGroupPodsCount": _OF_GROUPS,
     "TopologyPlacementGenerator": _OF_GROUPS,
     "DeferredPodScheduling": "not supported: this program does not preempt for deferred resizes, remove the plugin",
@@ -112,8 +119,8 @@ def _of_multi_point(plugin: PluginRef, path: str) -> str:
 
 
 def _unknown(name: str, points_of: PointsOf) -> str:
-    """Return the message for a plugin that is not supported or does not exist: the closest name that does, and what to
-    do for your own plugin."""
+    """Return the message for a plugin that is not supported, that other releases have, or that does not exist: then the
+    closest name that does, and what to do for your own plugin."""
     if name in _UNSUPPORTED:
         return _UNSUPPORTED[name]
     close = difflib.get_close_matches(name, points_of, n=1)

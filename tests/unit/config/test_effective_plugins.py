@@ -86,6 +86,23 @@ def test_points_of_groups_of_pods_are_known_from_their_release_on(minor: int, po
     assert [str(problem) for problem in caught.value.problems] == [f"profiles[0].plugins.{point}: {said}"]
 
 
+@pytest.mark.parametrize(
+    ("minor", "name", "says"),
+    [
+        (32, "EBSLimits", "kube-scheduler has it up to 1.31"),
+        (37, "CinderLimits", "kube-scheduler has it up to 1.31"),
+        (34, "NodeDeclaredFeatures", "kube-scheduler has it from 1.35 on"),
+    ],
+)
+def test_a_plugin_that_only_other_releases_have_is_refused_with_these(minor: int, name: str, says: str) -> None:
+    rules = rules_of(minor)
+    text = f"{TYPE}profiles: [{{plugins: {{multiPoint: {{enabled: [{{name: {name}}}]}}}}}}]\n"
+    with pytest.raises(ConfigError) as caught:
+        effective_profiles(parse_config(text, ARGS_TYPES, rules), points_in(rules))
+    [problem] = caught.value.problems
+    assert problem.message.startswith(f"{says}, remove the plugin")
+
+
 def test_plugins_of_groups_of_pods_are_refused_with_the_reason() -> None:
     rules = rules_of(37)
     points_of = points_in(rules)
