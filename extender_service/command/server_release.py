@@ -84,8 +84,9 @@ async def warn_of_upgrade(
     """Ask the API server for its release now and then, and log when it is no longer the one that decides.
 
     The rules stay those of `release` until the program is restarted, as running pods already count by them. While API
-    servers of two releases answer in turns, each change away from `release` is logged. Ends at once if the options say
-    which release to follow.
+    servers of two releases answer in turns, each change away from `release` is logged. A release that cannot be
+    followed counts as the nearest one, by whose rules a restarted program would decide. Ends at once if the options
+    say which release to follow.
     """
     if emulation.minor is not None:
         return
@@ -93,14 +94,15 @@ async def warn_of_upgrade(
     while True:
         await asyncio.sleep(seconds)
         try:
-            found = version_of(nearest_minor(await server_minor(client)))
+            minor = await server_minor(client)
         except (KubeError, CredentialsError):
             continue  # the watches fail, too, and say so
+        found = version_of(nearest_minor(minor))
         if found not in (release, seen):
             log.warning(
                 "the API server has another release than at the start, whose rules still decide: restart this program "
                 "when all API servers are upgraded",
-                extra={"server": found, "emulated_version": release},
+                extra={"server": version_of(minor), "emulated_version": release},
             )
         seen = found
 
