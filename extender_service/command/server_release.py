@@ -96,7 +96,7 @@ async def warn_of_upgrade(
         try:
             minor = await server_minor(client)
         except (KubeError, CredentialsError):
-            continue  # the watches fail, too, and say so
+            continue  # so do the watches and the lease, and they say so
         found = version_of(nearest_minor(minor))
         if found not in (release, seen):
             log.warning(

@@ -43,7 +43,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 class SchedulerProgram:
     """A scheduler, and what runs with it. Without a `listener`, nothing is served.
 
-    `watch_release` looks for an upgrade of the API server while the cluster is followed.
+    `watch_release` looks for an upgrade of the API server, also while this replica stands by.
     """
 
     config: KubeSchedulerConfiguration
@@ -76,10 +76,10 @@ class SchedulerProgram:
         for each in _SIGNALS:
             loop.add_signal_handler(each, self._end)
         async with self._serving(), asyncio.TaskGroup() as tasks:
-            recording = tasks.create_task(self.events.run())
+            beside = [tasks.create_task(self.events.run()), tasks.create_task(self.watch_release())]
             if await _unless(self._stop, self._get_ready(tasks)):
                 await self.candidacy.lead(self._work(tasks))
-            for task in (recording, *self._following):
+            for task in (*beside, *self._following):
                 task.cancel()
 
     @asynccontextmanager
@@ -129,7 +129,6 @@ class SchedulerProgram:
             self.api_server.follow(),
             log_sync(cluster, self.api_server, checks, self.machine),
             debug_on_signal(cluster, self.api_server, lambda: queue_dump(queue, clock())),
-            self.watch_release(),
         ):
             self._following.append(tasks.create_task(work))
         await self.api_server.wait_synced()
