@@ -87,8 +87,8 @@ def add_serve_options(add: AddOption) -> None:
         type=_stale_limit,
         default=30.0,
         metavar="DURATION",
-        help="after this time without data from the API server, become not ready and answer calls with an error; at least "
-        "10s (default: 30s)",
+        help="after this time without data from the API server, become not ready and answer calls with an error; at "
+        "least 10s (default: 30s)",
     )
     add(
         "--leader-lease",
@@ -183,8 +183,8 @@ def _add_shutdown_options(add: AddOption) -> None:
         "--shutdown-delay-duration",
         type=duration,
         metavar="DURATION",
-        help="after SIGTERM, be not ready but answer calls for this time, until clients use other replicas; at most half "
-        "of --shutdown-grace-period (default: 5s or that half if it is less, 0s on loopback)",
+        help="after SIGTERM, be not ready but answer calls for this time, until clients use other replicas; at most "
+        "half of --shutdown-grace-period (default: 5s or that half if it is less, 0s on loopback)",
     )
     add(
         "--shutdown-grace-period",
