@@ -392,7 +392,8 @@ class KubeClient:
             body = await self._refusal(http, request)
             raise error_from_response(status, {"Retry-After": retry_after}, body)
         except BaseException as error:
-            if status == UNANSWERED and isinstance(error, UnreachableError):
+            # Also if the caller gave up, as with the lease's requests: an API server that hangs would leave no trace.
+            if status == UNANSWERED and isinstance(error, (UnreachableError, asyncio.CancelledError)):
                 self._sent.answers[request.method, UNANSWERED] += 1
             loan.end(error)
             raise

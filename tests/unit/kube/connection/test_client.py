@@ -553,12 +553,14 @@ def test_requests_are_counted_by_the_status_of_the_answer() -> None:
         else:
             await response.send_json(404 if request.path.endswith("/gone") else 200, POD)
 
+    failures: dict[str, type[KubeError]] = {"gone": ApiError, "cut": UnreachableError}
+
     async def main() -> None:
         sent = SentRequests()
         async with http_server(handler) as url, KubeClient(load_credentials(master=url), sent=sent) as client:
             await client.get(PODS, "ns", "p")
-            for name, error in (("gone", ApiError), ("cut", UnreachableError)):
-                with pytest.raises(error):
+            for name, failure in failures.items():
+                with pytest.raises(failure):
                     await client.get(PODS, "ns", name)
             await client.patch_unread(PODS, "ns", "p", {})
         [(host, requests)] = sent.hosts.items()
@@ -568,6 +570,22 @@ def test_requests_are_counted_by_the_status_of_the_answer() -> None:
             "GET": 3,
             "PATCH": 1,
         }
+
+    asyncio.run(main())
+
+
+def test_a_request_that_its_caller_gave_up_counts_as_not_answered() -> None:
+    async def handler(_request: Request, _response: Response) -> None:
+        await asyncio.Event().wait()
+
+    async def main() -> None:
+        sent = SentRequests()
+        async with http_server(handler) as url, KubeClient(load_credentials(master=url), sent=sent) as client:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await client.get(PODS, "ns", "p")
+        [requests] = sent.hosts.values()
+        assert requests.answers == {("GET", 0): 1}
 
     asyncio.run(main())
 
