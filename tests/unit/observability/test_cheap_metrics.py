@@ -12,7 +12,8 @@ rounds_of_values = st.lists(st.dictionaries(st.sampled_from(["active", 'back"off
 def exposition(
     histogram_type: type[Histogram], counter_type: type[Counter], rounds: list[dict[str, list[float]]]
 ) -> list[str]:
-    """What scrapes show, one after each round, without the times at which series began."""
+    """What scrapes show, one after each round, without the times at which series began: a MetricsRegistry, once made,
+    hides them in the whole process."""
     registry = CollectorRegistry()
     waits = histogram_type("wait_seconds", "How long it took.", ["queue"], buckets=BUCKETS, registry=registry)
     sizes = histogram_type("size", "How many.", buckets=BUCKETS, registry=registry)
@@ -34,11 +35,10 @@ def test_scrapes_show_what_the_librarys_metrics_show(rounds: list[dict[str, list
     assert exposition(CheapHistogram, CheapCounter, rounds) == exposition(Histogram, Counter, rounds)
 
 
-def test_series_show_when_they_began_and_scrapes_have_each_metric_once() -> None:
+def test_scrapes_have_each_metric_once() -> None:
     registry = CollectorRegistry()
     CheapHistogram("wait_seconds", "How long it took.", ["queue"], registry=registry).labels("active").observe(1.0)
     CheapCounter("pods", "Pods.", ["queue"], registry=registry).labels("active").inc()
     text = generate_latest(registry).decode()
-    assert text.count('wait_seconds_created{queue="active"}') == 1
-    assert text.count('pods_created{queue="active"}') == 1
     assert text.count("# TYPE wait_seconds histogram") == 1
+    assert text.count("# TYPE pods_total counter") == 1
