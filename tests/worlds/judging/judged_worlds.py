@@ -21,9 +21,10 @@ PODS: Final = 60
 # Rich worlds have all that decides about victims and reasons. Fewer than a hundred nodes, so that all are looked at.
 _RICH_NODES: Final = 5
 _RICH_PODS: Final = 80
-_RICH: Final = frozenset(
-    "budgets deletions patient people pod-affinity ports priorities scarcity spread start-times taints volumes".split()
-)
+_RICH: Final = frozenset({
+    "budgets", "deletions", "patient", "people", "pod-affinity", "ports", "priorities", "scarcity", "spread",
+    "start-times", "taints", "volumes",
+})  # fmt: skip
 # If more than this share is not written down, too little is judged.
 MOST_SKIPPED: Final = 0.2
 
