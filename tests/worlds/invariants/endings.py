@@ -100,8 +100,8 @@ class NothingLeftOver:
 
     Excused is a pod that waits, and that `serve` expects on a node: a replica asked about it, and did not go on to bind
     it. That ends after ten minutes. So is the binding of a pod that waits for a write that etcd has lost
-    (`wait_for_lost_writes`), with its placement, volumes and claims. And so is what is left at one look, and has ended
-    by a later one.
+    (`wait_for_lost_writes`), with its placement, volumes and claims, and as a pod in flight. And so is what is left at
+    one look, and has ended by a later one.
     """
 
     name = "nothing left over"
@@ -246,7 +246,7 @@ def _left_in_engine(engine: Engine, being_bound: AbstractSet[str]) -> Iterator[_
 
 def _left_in_scheduler(insides: SchedulerInsides, observed: Observed, being_bound: AbstractSet[str]) -> Iterator[_Left]:
     queue, scheduler = insides.queue, insides.scheduler
-    yield from _each(queue._in_flight._positions, "in flight")
+    yield from _each((uid for uid in queue._in_flight._positions if uid not in being_bound), "in flight")
     if not queue._in_flight and (kinds := queue.in_flight_counts()):
         yield "events", f"events of {len(kinds)} kinds, for no pod in flight"
     yield from _each(sorted(queue._held), "held")

@@ -194,6 +194,9 @@ class NothingUnexpectedLogged:
 class DifferencesEnd:
     """Where people ask for comparisons of the cache with the API server, no program logs the same difference at three
     in a row, of which the last comes more than 100 s after the first: no watch is behind for so long.
+
+    A row begins again while the cache of an API server is up to a minute old: what comes and goes, such as a device,
+    may look the same then at each comparison.
     """
 
     name = "differences end"
@@ -212,12 +215,15 @@ class DifferencesEnd:
             if text == "starts":
                 now[who] = {}
             elif text.startswith(_COMPARES):
-                before[who], now[who] = now.get(who, {}), {}
+                before[who], now[who] = {} if self._is_stale(float(at)) else now.get(who, {}), {}
             elif text.startswith(_DIFFERS):
                 since, count = before[who].get(text, (float(at), 0))
                 now[who][text] = since, count + 1
                 if count >= _MOST_COMPARISONS and float(at) - since > _SETTLES_SECONDS:
                     self._observed.violated(self, f"{what}, as at {count} comparisons before", at=at)
+
+    def _is_stale(self, at: float) -> bool:
+        return any(fault.kind == "stale-cache" and fault.at <= at < fault.until for fault in self._observed.faults)
 
 
 class ProgramsRunOn:

@@ -138,10 +138,10 @@ def test_some_are_explained_only_after_etcd_was_restored(
     assert (reported_of(text, at, _FREEZES, restored_at) == []) is is_expected
 
 
-def compared(*comparisons: tuple[float, str], starts_at: float | None = None) -> list[str]:
+def compared(*comparisons: tuple[float, str], starts_at: float | None = None, faults: Plan = ()) -> list[str]:
     """What is said of comparisons of a program at some times, each with one difference or none."""
     world = World(1)
-    observed = Observed(world, ApiServer(MachineClocks(world.timeline).wall, Random(1)), [])
+    observed = Observed(world, ApiServer(MachineClocks(world.timeline).wall, Random(1)), [], faults=faults)
 
     def log(difference: str) -> None:
         world.trace.write("replica-0", f"INFO compared the cache with the API server differences={bool(difference):d}")
@@ -170,6 +170,15 @@ def test_one_that_ends_or_is_another_one_or_is_new_is_not_nor_that_of_a_process_
     assert compared((10.0, missed), (50.0, ""), (111.0, missed)) == []
     assert compared((10.0, missed), (50.0, other), (111.0, missed)) == []
     assert compared((10.0, missed), (50.0, missed), (111.0, missed), starts_at=60.0) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "at", "is_reported"),
+    [("stale-cache", 40.0, False), ("stale-cache", 51.0, True), ("lag", 40.0, True)],
+)
+def test_none_is_while_the_cache_of_an_api_server_is_old(kind: str, at: float, is_reported: bool) -> None:
+    gone, fault = "node a: allocatable example.com/gpu is nothing, listed 4", Fault(at, kind, "api-server", 20.0, 50.0)
+    assert (compared((10.0, gone), (50.0, gone), (111.0, gone), faults=(fault,)) != []) is is_reported
 
 
 @pytest.mark.parametrize(
