@@ -17,6 +17,7 @@ _KEEPALIVE_SECONDS: Final = 60.0
 # Which connection of a link is hit, from the oldest at 0 on; all of them from this number on.
 _ALL: Final = 0.5
 _LATEST_BREAK_BYTES: Final = 30_000.0
+_BREAKS_WITHIN_SECONDS: Final = 30.0
 
 
 def _cut(surroundings: Surroundings, fault: Fault) -> End:
@@ -103,13 +104,24 @@ def _lose(surroundings: Surroundings, fault: Fault) -> None:
 def _break_answer(surroundings: Surroundings, fault: Fault, *, resets: bool) -> None:
     """End the connection over which the `amount`th byte goes to the client, right behind it."""
     client, server = surroundings.link(fault.target)
-    surroundings.world.network.route(server, client).breaks.append(Break(int(fault.amount), resets=resets))
+    _break(surroundings, (server, client), Break(int(fault.amount), resets=resets))
 
 
 def _break_request(surroundings: Surroundings, fault: Fault, *, resets: bool) -> None:
     """End the connection over which the `amount`th byte goes to the server, right behind it."""
-    link = surroundings.link(fault.target)
-    surroundings.world.network.route(*link).breaks.append(Break(int(fault.amount), resets=resets))
+    _break(surroundings, surroundings.link(fault.target), Break(int(fault.amount), resets=resets))
+
+
+def _break(surroundings: Surroundings, way: tuple[str, str], at: Break) -> None:
+    breaks = surroundings.world.network.route(*way).breaks
+    breaks.append(at)
+
+    def give_up() -> None:
+        if at in breaks:
+            breaks.remove(at)
+
+    # On a route that is hardly used, it would come when all faults are long over.
+    surroundings.world.timeline.call_later(_BREAKS_WITHIN_SECONDS, give_up)
 
 
 def _some_bytes(random: Random) -> float:

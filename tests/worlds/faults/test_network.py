@@ -137,3 +137,9 @@ def test_a_request_ends_at_any_byte_and_nothing_is_done(kind: str) -> None:
     heard, _, later = created(Fault(1.0, kind, LINK, amount=60))
     assert heard.status == 0
     assert later == []
+
+
+@pytest.mark.parametrize(("asked_at", "status"), [(30.0, 0), (32.0, 201)])
+def test_a_request_that_comes_half_a_minute_later_does_not_end_any_more(asked_at: float, status: int) -> None:
+    heard, _, _ = created(Fault(1.0, "close-within-request", LINK, amount=60), at=asked_at)
+    assert heard.status == status

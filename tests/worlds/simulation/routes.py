@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 
-@dataclass
+@dataclass(eq=False)
 class Break:
     """Ends the connection whose bytes are the next so many on a route, right behind them."""
 
