@@ -3,13 +3,14 @@
            ┌─▶ held ──▶ victims evicted ──▶ failure handled, released
 preempts ──┤   (until 1.32, or without DefaultPreemption at PreEnqueue; a pod of a higher priority that preempts on the
            │   node meanwhile ends the nomination)
-           └─▶ failure handled ──▶ victims evicted ──▶ tried at once if no event will wake it
-               (from 1.33 on; PreEnqueue keeps it out of the queue meanwhile)
+           └─▶ failure handled ──▶ victims evicted ──▶ tried at once if no event will wake it, or a second later
+               if that failed (from 1.33 on; PreEnqueue keeps it out of the queue meanwhile)
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -36,6 +37,9 @@ from extender_service.scheduling.pod_writes import PodWrites
 from extender_service.seams import WallClock
 
 log = logging.getLogger(__name__)
+
+# Where each deletion is refused within milliseconds, a pod would be tried fifty times a second otherwise.
+_REST_SECONDS: Final = 1.0
 
 
 class Preempting:
@@ -158,7 +162,10 @@ class Preempting:
     async def _evict_in_background(
         self, running: RunningPreemption, preemptor: Preemptor, victims: Sequence[Victim]
     ) -> None:
-        """Evict the victims for a pod. If that fails, the pod is tried again at once: no event might wake it."""
+        """Evict the victims for a pod. If that fails, the pod is tried again a second later: no event might wake it.
+
+        kube-scheduler tries it at once, however often.
+        """
         pod, node_name = preemptor.pod, preemptor.node_name
         lower, ended = self._give_way(pod, node_name), self._metrics.preempting()
         try:
@@ -166,9 +173,9 @@ class Preempting:
         except Exception:
             log.exception("preemption failed", extra={"pod": pod_name(pod), "node": node_name})
             ended("error")
-            is_due = True
-        else:
-            ended("success")
+            asyncio.get_running_loop().call_later(_REST_SECONDS, self._queue.activate, [pod])
+            return
+        ended("success")
         if is_due:
             self._queue.activate([pod])
 
