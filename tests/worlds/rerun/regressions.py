@@ -2,21 +2,24 @@
 
 import heapq
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from subprocess import CompletedProcess
 from typing import Final
 
 from tests.worlds.faults.plan import Fault
+from tests.worlds.finding.command_line import command
 from tests.worlds.scenarios import Scenario
 
 
 @dataclass(frozen=True)
 class Regression:
-    """A world that found something.
+    """A scenario in which a world found something.
 
-    - `found`: what it found, and what mended it
-    - `shows`: a regular expression that its history has as long as the world gets into that situation. One callback
-      more in a program may lead a seed elsewhere: then the world would pass with the defect, too
+    - `scenario`: its seed is the first one to try. One callback more in a program may lead a seed elsewhere, where
+      the world would pass with the defect, too; then one of the next seeds gets into that situation
+    - `found`: what the world found, and what mended it
+    - `shows`: a regular expression that the history of a world has if it gets into that situation
     """
 
     scenario: Scenario
@@ -36,9 +39,31 @@ _DELETED: Final = r"200 DELETE (?=\S+ of )"
 _FINISHED: Final = r'200 PATCH (?=\S+/status of kubelet-\S+ .*"phase":"(?:Succeeded|Failed)")'
 _ENDED: Final = rf"(?:{_DELETED}|{_FINISHED})"
 
+# So many worlds are run at most until one shows the situation.
+MOST_WORLDS: Final = 25
+
 _NEAREST: Final = 8
 _GROUP_NAME: Final = re.compile(r"\?P[<=]\w+")
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z-]{2,}")
+
+
+def first_that_shows(regression: Regression, run: Callable[[str], CompletedProcess[str]]) -> str:
+    """Run the worlds of a scenario, from its seed on, until one shows the situation; return the command of that one.
+
+    `run` runs a command. Raises AssertionError if one of these worlds fails, or if none shows the situation.
+    """
+    first = regression.scenario.seed
+    for seed in range(first, first + MOST_WORLDS):
+        line = command(replace(regression.scenario, seed=seed))
+        ended = run(line)
+        assert ended.returncode == 0, f"{regression.found}\nThis world fails: {line}\n{ended.stderr}"
+        if re.search(regression.shows, ended.stdout) is not None:
+            return line
+    nearest = "\n".join(nearest_lines(regression.shows, ended.stdout.splitlines()))
+    raise AssertionError(
+        f"{regression.found}\nNone of {MOST_WORLDS} seeds from {first} on gets there: {regression.shows}\n"
+        f"The last one: {line}\n{nearest}"
+    )
 
 
 def in_turn(*lines: str) -> str:
