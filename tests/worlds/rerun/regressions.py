@@ -208,51 +208,76 @@ REGRESSIONS: Final[tuple[Regression, ...]] = (
     ),
     Regression(
         Scenario(
-            seed=1052,
-            minutes=4.0,
+            seed=25,
+            minutes=6.7,
             replicas=2,
-            nodes=2,
-            pods=30,
-            has_others=True,
-            has_faults=True,
-            fault_kinds=frozenset(
-                (
-                    "slow",
-                    "refusing-webhook",
-                    "read-only",
-                    "slow-webhook",
-                    "freeze-at-work",
-                    "slow-network",
-                    "fail-afterwards",
-                    "fail",
-                )
+            nodes=12,
+            pods=200,
+            faults=(
+                *(
+                    fault
+                    for at in (12.0, 46.0, 80.0, 114.0, 148.0, 182.0, 216.0)
+                    for fault in (
+                        Fault(at - 4.0, "cut-answers", "leader/service", 29.0),
+                        Fault(at, "freeze", "leader", 24.0),
+                    )
+                ),
+                # A replica that went on without a lease does not know the next holder.
+                Fault(250.0, "kill", "leader"),
             ),
-            wanted=frozenset(("deletions", "priorities", "scarcity", "same-names")),
+            api_servers=1,
             mode="replace",
-            until=130.0,
         ),
         "A leader lost its lease in the moment in which a pod went that extenders were asked about. That took the end "
         "of the loop for the end of the attempt: the process went on, without a lease, for good. It ends now.",
-        shows=in_turn(
-            _within(40).join(
+        # One attempt outlasts a freeze, and ends with it. Then extenders are asked about the next pod, which another
+        # replica has bound meanwhile. No line shows whether the watch does so before the loop ends: of twelve such
+        # freezes, it did in two. With the defect, this seed fails.
+        shows=(
+            _without("verb=filter").join(
                 (
+                    r"service: INFO decided .* pod=default/(?P<asked>\S+) verb=filter",
+                    r"cluster: POST /api/v1/namespaces/default/pods (?P<next>\S+)",
                     r"(?P<who>replica-\d): freezes",
-                    rf"service: INFO decided .*{_LOGGED_POD}.* verb=(?:filter|preempt)",
                 )
-            ),
-            rf"{_DELETED}{_SAME_POD}",
-            _within(60).join((r"(?P=who): thaws", r"(?P=who): ERROR lost the leader lease")),
-            r"(?P=who): fails: .*LeaseLostError",
+            )
+            + _without(r"(?P=who): thaws").join(
+                ("", r"201 POST /api/v1/namespaces/default/pods/(?P=next)/binding of service", r"(?P=who): thaws")
+            )
+            + _without(r"(?P=who): INFO (?:a pod went while|cannot schedule)").join(
+                (
+                    "",
+                    r"(?P=who): INFO cannot schedule a pod pod=default/(?P=asked) ",
+                    r"(?P=who): ERROR lost the leader lease",
+                    r"(?P=who): fails: .*LeaseLostError",
+                )
+            )
         ),
     ),
     Regression(
-        Scenario(seed=83125067, minutes=10.0, replicas=2, has_others=True, has_faults=True, mode="replace", until=80.0),
-        "A call of filter came 5 s late, when the watch had long shown the end of its pod. `serve` expected that pod "
+        Scenario(
+            seed=43,
+            minutes=4.0,
+            replicas=2,
+            nodes=6,
+            pods=80,
+            has_others=True,
+            # What the leader has asked arrives 55 s later, while it is frozen and cannot hang up. Another replica has
+            # the pod bound meanwhile.
+            faults=(
+                Fault(15.0, "cut-requests", "leader/service", 55.0),
+                Fault(19.0, "freeze", "leader", 56.0),
+            ),
+            wanted=frozenset(("batches", "jobs")),
+            api_servers=1,
+            mode="replace",
+        ),
+        "A call of filter came late, when the watch had long shown the end of its pod. `serve` expected that pod "
         "on the node all the same, for 5 s. Now it expects no pod of which its watch has shown the end.",
         shows=(
-            # Not at once, nor about another pod of that name.
+            # Not at once, nor about another pod of that name, nor after a hang-up.
             rf"{_ENDED}{_POD}"
-            + _without(r'POST /api/v1/namespaces/(?P=space)/pods of .*"name":"(?P=pod)"', least=10)
+            + _without(r'(?:POST /api/v1/namespaces/(?P=space)/pods of .*"name":"(?P=pod)"|: thaws)', least=10)
             + rf"service: INFO decided .* node=\S+ passed=\d+{_SAME_LOGGED_POD}.* verb=filter"
         ),
     ),
