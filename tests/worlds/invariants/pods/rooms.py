@@ -107,7 +107,7 @@ class RoomKept:
     nothing of a resource that it does not name. Where `serve` decides in place of the scheduler's plugins, ports and
     claims are for `serve` alone to look at, whose watch may be ahead. Where a scheduler asks no extender about a pod,
     it reserves in the turn in which it decides: then the pod selects the node, tolerates its taints, and that it is
-    cordoned, as its watch has shown both.
+    cordoned, as its watch has shown both. While it takes in a list, nothing says which of the two versions it has seen.
 
     In the API server: a binding goes to the node that was reserved. It puts the node over its allocatable, or gives a
     port of it twice, only if something came after the version that the scheduler knew then: another pod for which it
@@ -216,7 +216,7 @@ class RoomKept:
 
     def _unsuitable(self, entry: LedgerEntry, pods_version: int, nodes_version: int) -> Iterator[str]:
         """Yield why a pod must not be on its node, by what the scheduler knew, if that alone has decided."""
-        if not self._decides_alone(entry.ledger, entry.pod):
+        if not self._decides_alone(entry.ledger, entry.pod) or _is_listing(entry, pods_version, nodes_version):
             return
         pod, node = self._at(PODS, pod_name(entry.pod), pods_version), self._at(NODES, entry.node_name, nodes_version)
         if pod is None or _uid(pod) != pod_uid(entry.pod) or node is None:
@@ -338,6 +338,14 @@ class RoomKept:
 
     def at_end(self) -> None:
         """All was checked as it came."""
+
+
+def _is_listing(entry: LedgerEntry, pods_version: int, nodes_version: int) -> bool:
+    """Return whether a pod or its node is from a list that the scheduler is taking in, whose version it notes last."""
+    nodes = entry.ledger.handle.cluster.nodes
+    node = nodes.objects[nodes.row_of[entry.node_name]]
+    shown = ((entry.pod, pods_version), *(() if node is None else ((node, nodes_version),)))
+    return any(int(each.metadata.resource_version or 0) > version for each, version in shown)
 
 
 class VolumesGivenOnce:

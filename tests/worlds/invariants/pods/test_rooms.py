@@ -207,6 +207,25 @@ def test_a_taint_that_the_watch_of_the_scheduler_has_not_shown_is_not() -> None:
     assert any("/pods/late/binding of replica-0" in line for line in cluster.world.trace.lines)
 
 
+@pytest.mark.parametrize("is_listing", [True, False])
+def test_nor_one_that_a_list_no_longer_has_which_the_scheduler_is_taking_in(
+    is_listing: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = ScheduledCluster(Scenario(seed=1, minutes=0.5, nodes=1, pods=0))
+
+    def version_before(rule: RoomKept, _: Ledger) -> tuple[int, int]:
+        node = rule._etcd.get(NODES, "node-0")
+        assert node is not None
+        return rule._etcd.revision, node.revision - is_listing
+
+    monkeypatch.setattr(RoomKept, "_known_versions", version_before)
+    after_start(cluster, partial(drop_filter, name="TaintToleration"))
+    for at in (3.0, 4.0):
+        cluster.world.timeline.call_at(at, partial(change_node, cluster, podCIDR=f"10.{at:.0f}.0.0/24", **TAINTS))
+    cluster.world.timeline.call_at(5.0, partial(cluster._create, "pods", pod("pod-0")))
+    assert (reported(cluster) == []) is is_listing
+
+
 @pytest.mark.parametrize("has_plugin", [True, False])
 def test_a_claim_for_one_pod_that_is_given_to_two_is_reported(has_plugin: bool) -> None:
     cluster = ScheduledCluster(Scenario(seed=1, minutes=0.5, nodes=1, pods=0))
