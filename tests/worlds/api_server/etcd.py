@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from tests.worlds.api_server.kinds import Kind
+from tests.worlds.api_server.objects.managed_fields import ManagedFields
 
 Object = dict[str, Any]
 _FIRST_REVISION = 1
@@ -18,14 +19,15 @@ _COMPACTION_SECONDS = 300.0
 
 
 class Item:
-    """A version of an object, as it was stored. `value` has neither apiVersion nor kind."""
+    """A version of an object, as it was stored. `value` has neither apiVersion nor kind, and no managedFields."""
 
-    __slots__ = ("_body", "key", "revision", "value")
+    __slots__ = ("_body", "key", "managed", "revision", "value")
 
-    def __init__(self, key: str, value: Object, revision: int) -> None:
+    def __init__(self, key: str, value: Object, revision: int, managed: ManagedFields | None = None) -> None:
         self.key = key
         self.value = value
         self.revision = revision
+        self.managed: ManagedFields = managed or {}
         self._body: bytes | None = None
 
     @property
@@ -129,11 +131,11 @@ class Etcd:
         table = self._table(kind)
         return (table.items[key] for key in sorted(table.ending))
 
-    def put(self, kind: Kind, key: str, value: Object) -> Item:
+    def put(self, kind: Kind, key: str, value: Object, managed: ManagedFields | None = None) -> Item:
         """Store an object, new or changed, and give it its resource version."""
         self.revision += 1
         value["metadata"]["resourceVersion"] = str(self.revision)
-        item = Item(key, value, self.revision)
+        item = Item(key, value, self.revision, managed)
         before = self.get(kind, key)
         self._table(kind).put(item)
         self._record(kind, Change(self.revision, self._clock(), before, item, item))

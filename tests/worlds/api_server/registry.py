@@ -8,8 +8,9 @@ from uuid import UUID
 from tests.worlds.api_server import errors, kinds
 from tests.worlds.api_server.etcd import Etcd, Item
 from tests.worlds.api_server.kinds import Kind
-from tests.worlds.api_server.objects import patches, validation
+from tests.worlds.api_server.objects import defaults, managed_fields, patches, validation
 from tests.worlds.api_server.objects.admission import Admission
+from tests.worlds.api_server.objects.managed_fields import ManagedFields, Manager
 from tests.worlds.api_server.objects.strategies import Strategy
 from tests.worlds.api_server.objects.timestamps import rfc3339
 
@@ -34,7 +35,8 @@ _MISSING_IS_NOT_FOUND_SINCE = 34
 class Registry:
     """Objects by kind, namespace and name. All methods raise RefusedError.
 
-    `clock` returns seconds since 1970; `random` draws UIDs and the ends of generated names.
+    `clock` returns seconds since 1970; `random` draws UIDs and the ends of generated names. `manager` is the name of a
+    client in managedFields.
     """
 
     def __init__(self, etcd: Etcd, clock: Callable[[], float], random: Random, minor: int) -> None:
@@ -56,11 +58,13 @@ class Registry:
             raise errors.not_found(kind, name)
         return item
 
-    def create(self, kind: Kind, namespace: str, value: Object, *, dry_run: bool = False) -> Item:
+    def create(self, kind: Kind, namespace: str, value: Object, *, manager: str = "", dry_run: bool = False) -> Item:
         """Create an object from what a client sent."""
         _drop_absent(value)
         metadata = value.setdefault("metadata", {})
         _check_namespace(kind, namespace, metadata)
+        defaults.fill(kind, value, self._minor)
+        managed = self._managed(kind, None, value, Manager(manager, ""))
         self._admission.admit_creation(kind, namespace, value)
         metadata["uid"] = str(UUID(int=self._random.getrandbits(128), version=4))
         metadata["creationTimestamp"] = self.now()
@@ -82,10 +86,18 @@ class Registry:
             raise errors.already_exists(kind, name, is_being_deleted=is_being_deleted)
         if dry_run:
             return Item(key, value, 0)
-        return self.etcd.put(kind, key, value)
+        return self.etcd.put(kind, key, value, managed)
 
     def replace(
-        self, kind: Kind, namespace: str, name: str, value: Object, *, subresource: str = "", dry_run: bool = False
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        value: Object,
+        *,
+        subresource: str = "",
+        manager: str = "",
+        dry_run: bool = False,
     ) -> tuple[Item, bool]:
         """Put an object in an object's place, and return it and whether it is new."""
         metadata = value.setdefault("metadata", {})
@@ -106,12 +118,12 @@ class Registry:
             if not kind.creates_on_update or subresource:
                 raise errors.not_found(kind, name)
             metadata.pop("resourceVersion", None)
-            return self.create(kind, namespace, value, dry_run=dry_run), True
+            return self.create(kind, namespace, value, manager=manager, dry_run=dry_run), True
         if not metadata.get("resourceVersion") and not kind.updates_unconditionally:
             text = "Invalid value: 0x0: must be specified for an update"
             cause = ("FieldValueInvalid", text, "metadata.resourceVersion")
             raise errors.invalid(kind.plural, kind.group, name, [cause])
-        return self._update(kind, present, value, subresource, dry_run=dry_run), False
+        return self._update(kind, present, value, Manager(manager, subresource), dry_run=dry_run), False
 
     def patch(
         self,
@@ -122,6 +134,7 @@ class Registry:
         body: bytes,
         *,
         subresource: str = "",
+        manager: str = "",
         dry_run: bool = False,
     ) -> Item:
         """Apply a patch to an object or to its status."""
@@ -130,7 +143,7 @@ class Registry:
         value = patches.apply(content_type, body, present.copy(), kind.name)
         if not isinstance(value.get("metadata"), dict):
             raise errors.bad_request("metadata must be an object")
-        return self._update(kind, present, value, subresource, dry_run=dry_run)
+        return self._update(kind, present, value, Manager(manager, subresource), dry_run=dry_run)
 
     def change(self, kind: Kind, item: Item, change: Callable[[Object], None], *, dry_run: bool = False) -> Item:
         """Store an object as `change` leaves it, past strategies and validation, unless that changes nothing."""
@@ -138,14 +151,27 @@ class Registry:
         change(value)
         return self.store(kind, item, value, dry_run=dry_run)
 
-    def store(self, kind: Kind, present: Item, value: Object, *, dry_run: bool = False) -> Item:
-        """Store a new version of an object, unless it is equal to the present one."""
+    def store(
+        self, kind: Kind, present: Item, value: Object, *, managed: ManagedFields | None = None, dry_run: bool = False
+    ) -> Item:
+        """Store a new version of an object, unless it is equal to the present one. Managed fields stay by default."""
         value["metadata"]["resourceVersion"] = str(present.revision)
-        if value == present.value:
+        managed = present.managed if managed is None else managed
+        if value == present.value and not managed_fields.differ(managed, present.managed):
             return present
-        return Item(present.key, value, present.revision) if dry_run else self.etcd.put(kind, present.key, value)
+        if dry_run:
+            return Item(present.key, value, present.revision)
+        return self.etcd.put(kind, present.key, value, managed)
 
-    def _update(self, kind: Kind, present: Item, value: Object, subresource: str, *, dry_run: bool) -> Item:
+    def _managed(self, kind: Kind, present: Item | None, sent: Object, manager: Manager) -> ManagedFields:
+        """Return the managed fields after a write. Only pods have some here: all other endpoints say what they drop."""
+        if kind is not kinds.PODS:
+            return {}
+        managed, before = (present.managed, present.value) if present else ({}, {})
+        return managed_fields.updated(managed, before, sent, manager, self.now())
+
+    def _update(self, kind: Kind, present: Item, value: Object, manager: Manager, *, dry_run: bool) -> Item:
+        subresource = manager.subresource
         metadata, before = value["metadata"], present.value
         name = before["metadata"]["name"]
         version = metadata.get("resourceVersion")
@@ -158,6 +184,8 @@ class Registry:
         metadata.pop("managedFields", None)
         _drop_absent(value)
         _drop_empty(metadata)
+        defaults.fill(kind, value, self._minor)
+        managed = self._managed(kind, present, value, manager)
         if subresource == STATUS:
             self.strategy.prepare_status(kind, value, before, self.now())
         elif subresource == RESIZE:
@@ -181,7 +209,7 @@ class Registry:
                 self.etcd.delete(kind, present.key)
             value["metadata"]["resourceVersion"] = str(present.revision)
             return Item(present.key, value, present.revision)
-        return self.store(kind, present, value, dry_run=dry_run)
+        return self.store(kind, present, value, managed=managed, dry_run=dry_run)
 
     def _wrong_uid(self, kind: Kind, namespace: str, name: str, uid: str, present: str) -> errors.RefusedError:
         text = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {present}"

@@ -185,6 +185,7 @@ class ApiServer:
 
     def _write(self, kind: Kind, target: Target, request: Request) -> Response:
         is_dry_run = request.query.get("dryRun") == "All"
+        manager = _manager(request)
         if request.method == "POST" and target.subresource in ("binding", "eviction") and kind is PODS:
             return self._post_to_pod(target, request, dry_run=is_dry_run)
         if target.subresource and not self._has_part(kind, target.subresource):
@@ -192,11 +193,18 @@ class ApiServer:
         match request.method:
             case "POST" if not target.name:
                 value = _typed(kind, _decode(request.body, kind.name))
-                return _object(201, kind, self.registry.create(kind, target.namespace, value, dry_run=is_dry_run))
+                item = self.registry.create(kind, target.namespace, value, manager=manager, dry_run=is_dry_run)
+                return _object(201, kind, item)
             case "PUT" if target.name:
                 value = _typed(kind, _decode(request.body, kind.name))
                 item, is_new = self.registry.replace(
-                    kind, target.namespace, target.name, value, subresource=target.subresource, dry_run=is_dry_run
+                    kind,
+                    target.namespace,
+                    target.name,
+                    value,
+                    subresource=target.subresource,
+                    manager=manager,
+                    dry_run=is_dry_run,
                 )
                 return _object(201 if is_new else 200, kind, item)
             case "PATCH" if target.name:
@@ -208,6 +216,7 @@ class ApiServer:
                     content_type,
                     request.body,
                     subresource=target.subresource,
+                    manager=manager,
                     dry_run=is_dry_run,
                 )
                 return _object(200, kind, item)
@@ -244,6 +253,11 @@ class ApiServer:
         details = {**errors.about(kind, target.name), "uid": item.value["metadata"]["uid"]}
         status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
         return _response(200, msgspec.json.encode(status))
+
+
+def _manager(request: Request) -> str:
+    """Return the name of a client in managedFields."""
+    return request.query.get("fieldManager") or request.headers.get("user-agent", "").partition("/")[0]
 
 
 def _decode(body: bytes, kind: str) -> Object:

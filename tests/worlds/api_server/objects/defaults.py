@@ -96,7 +96,8 @@ def _node(node: Object) -> None:
 
 
 def _namespace(namespace: Object) -> None:
-    namespace["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = namespace["metadata"]["name"]
+    if name := namespace["metadata"].get("name"):
+        namespace["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = name
     namespace.setdefault("status", {}).setdefault("phase", "Active")
     namespace.setdefault("spec", {}).setdefault("finalizers", ["kubernetes"])
 

@@ -18,13 +18,13 @@ _STATUS_AT_CREATION = (kinds.NODES, kinds.SERVICES)
 
 
 class Strategy:
-    """The rules of one release: 31 is Kubernetes 1.31."""
+    """The rules of one release: 31 is Kubernetes 1.31. What clients send has its defaults before."""
 
     def __init__(self, minor: int) -> None:
         self._minor = minor
 
     def prepare_create(self, kind: Kind, value: Object, now: str) -> None:
-        """Fill in defaults, and drop what a creation may not set."""
+        """Drop what a creation may not set, and fill in the defaults of that."""
         if kind.has_status and kind not in _STATUS_AT_CREATION:
             value.pop("status", None)
         if kind is kinds.ATTACHMENTS:
@@ -49,7 +49,6 @@ class Strategy:
                 value["status"] = before["status"]
             else:
                 value.pop("status", None)
-        defaults.fill(kind, value, self._minor)
         _keep(value["metadata"], before["metadata"], "generation")
         counts = self._counts_generations(kind) or kind is kinds.CSI_DRIVERS
         if counts and value.get("spec") != before.get("spec"):
@@ -68,7 +67,6 @@ class Strategy:
             value["metadata"].update(kept.pop("metadata"), uid=uid)
             value.update(kept)
             value["spec"]["containers"] = _resized(sent, value["spec"]["containers"])
-        defaults.fill(kinds.PODS, value, self._minor)
         if self.counts_pod_generations() and value["spec"] != before["spec"]:
             value["metadata"]["generation"] = before["metadata"].get("generation", 0) + 1
 
@@ -80,7 +78,6 @@ class Strategy:
         for name, part in before.items():
             if name not in ("metadata", "status"):
                 value[name] = part
-        defaults.fill(kind, value, self._minor)
         _keep(value["metadata"], before["metadata"], "generation")
         if kind is kinds.PODS:
             _keep(value["metadata"], before["metadata"], "ownerReferences")
