@@ -3,6 +3,7 @@
 import http.client
 import json
 import ssl
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
@@ -52,6 +53,8 @@ class _Server(Protocol):
 
     def catch_up_admission(self) -> None: ...
 
+    def await_next_second(self) -> None: ...
+
 
 def play(script: Script, server: _Server) -> list[Outcome]:
     """Run a script, and return what each step was answered."""
@@ -64,6 +67,8 @@ def play(script: Script, server: _Server) -> list[Outcome]:
             server.catch_up(url_path_of_collection(step, seen))
         if step.path.endswith("/resize"):
             server.catch_up_admission()
+        if step.path.startswith("v1/pods") and not step.is_watch and step.method != "GET":
+            server.await_next_second()
         if step.is_watch:
             status, body, watch = server.watch(path, query)
             if watch is not None:
@@ -146,6 +151,9 @@ class ModelServer:
     def catch_up_admission(self) -> None:
         """Admission reads etcd in the model."""
 
+    def await_next_second(self) -> None:
+        """Each request comes in a second of its own."""
+
     def _wait(self, answer: Answer) -> Response | Watch:
         while isinstance(answer, Delayed):
             self._now += answer.seconds
@@ -162,12 +170,16 @@ class ModelWatch:
 
 
 class RealServer:
-    """A real API server, over one connection and one more for each watch. A context manager."""
+    """A real API server, over one connection and one more for each watch. A context manager.
 
-    def __init__(self, url: str, tls: ssl.SSLContext, token: str) -> None:
+    With `is_paced`, each write of a pod comes in a second of its own.
+    """
+
+    def __init__(self, url: str, tls: ssl.SSLContext, token: str, *, is_paced: bool = False) -> None:
         self._address = urlsplit(url).netloc
         self._tls = tls
         self._headers = {"Authorization": f"Bearer {token}", "User-Agent": "model-check"}
+        self._is_paced = is_paced
         self._http = self._connect()
         self._watches: list[http.client.HTTPSConnection] = []
 
@@ -229,6 +241,11 @@ class RealServer:
         wait_until(is_admitted, "admission to know a new node", every_seconds=_POLL_SECONDS)
         for made in (path, f"{_NODES}/{name}"):
             self._require("DELETE", made, {"gracePeriodSeconds": "0"}, None, http.client.OK)
+
+    def await_next_second(self) -> None:
+        """Let no write of a pod have the time of the one before in managedFields, which are in the order of times."""
+        if self._is_paced:
+            time.sleep(1.0 - time.time() % 1.0)
 
     def _require(self, method: str, path: str, query: dict[str, str], body: Object | None, expected: int) -> None:
         encoded = b"" if body is None else json.dumps(body).encode()
