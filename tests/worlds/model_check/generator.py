@@ -432,10 +432,10 @@ class _Generator:
             self._add("POST", path, made, **scope)
         elif choice < 0.7:
             body = self._metadata_patch(f"{plural}/{name}")
-            # Always a change: the first patch of these is written also if it changes nothing, as admission's finalizer
-            # is missing in the managed fields.
-            body["metadata"]["annotations"] = {"step": str(len(self._steps))}
             if is_claim:
+                # Always a change: the first patch of a claim is written also if it changes nothing, as a claim is
+                # created without its phase, Pending, which is a default of reads.
+                body["metadata"]["annotations"] = {"step": str(len(self._steps))}
                 body["spec"] = self._random.choice([{"volumeName": "{ns}-a"}, {"volumeMode": "Block"}, {}])
             else:
                 claim = {"kind": "PersistentVolumeClaim", "apiVersion": "v1", "namespace": "{ns}", "name": "a"}
