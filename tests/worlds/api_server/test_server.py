@@ -314,6 +314,23 @@ def test_a_resize_changes_no_more_than_how_much_cpu_and_memory_containers_have(
     assert [cause["field"] for cause in answer.json()["details"]["causes"]] == [field]
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "status"),
+    [("deletionTimestamp", "2023-11-14T22:13:20Z", 200), ("deletionGracePeriodSeconds", 30, 422)],
+)
+def test_a_resize_drops_when_a_pod_is_to_go_and_may_not_set_how_long_that_takes(
+    clock: Clock, field: str, value: object, status: int
+) -> None:
+    server = ApiServer(clock, Random(1), minor=37)
+    server.handle(post(PODS, pod("a")))
+    body = json.dumps({"metadata": {field: value}}).encode()
+    answer = whole(server.handle(Request("PATCH", f"{PODS}/a/resize", {}, {"content-type": MERGE}, body)))
+    assert answer.status == status
+    causes = answer.json().get("details", {}).get("causes", [])
+    assert [cause["field"] for cause in causes] == ([f"metadata.{field}"] if status == 422 else [])
+    assert field not in whole(server.handle(Request("GET", f"{PODS}/a"))).json()["metadata"]
+
+
 @pytest.mark.parametrize("minor", [35, 36])
 def test_a_bound_pod_is_resized_within_its_node_from_1_36_on(clock: Clock, minor: int) -> None:
     server = ApiServer(clock, Random(1), minor=minor)

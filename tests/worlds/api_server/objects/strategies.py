@@ -15,6 +15,8 @@ Object = dict[str, Any]
 POD_GENERATION_SINCE = 34
 # Kinds whose object may come with its status.
 _STATUS_AT_CREATION = (kinds.NODES, kinds.SERVICES)
+# What ResetObjectMetaForStatus of apimachinery resets: not deletionGracePeriodSeconds, for example.
+_RESET_METADATA = ("annotations", "deletionTimestamp", "finalizers", "generation", "labels", "ownerReferences")
 
 
 class Strategy:
@@ -55,16 +57,16 @@ class Strategy:
             value["metadata"]["generation"] = before["metadata"].get("generation", 0) + 1
 
     def prepare_resize(self, value: Object, before: Object) -> None:
-        """Keep all of a pod except the resources of its containers, and the UID that a client means.
+        """Keep all of a pod except the resources of its containers, and metadata that validation compares.
 
         Where containers were added, removed or renamed, they stay as they were sent: validation refuses that.
         """
         sent = value.setdefault("spec", {}).get("containers", [])
         if len(sent) == len(before["spec"]["containers"]):
-            uid = value["metadata"].get("uid") or before["metadata"]["uid"]
             kept = msgspec.json.decode(msgspec.json.encode(before))
-            value["metadata"].clear()
-            value["metadata"].update(kept.pop("metadata"), uid=uid)
+            metadata = kept.pop("metadata")
+            for name in _RESET_METADATA:
+                _keep(value["metadata"], metadata, name)
             value.update(kept)
             value["spec"]["containers"] = _resized(sent, value["spec"]["containers"])
         if self.counts_pod_generations() and value["spec"] != before["spec"]:
