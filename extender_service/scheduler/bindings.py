@@ -162,11 +162,16 @@ class Bindings:
     def _queue_lost(self, placement: Placement) -> None:
         """Let other pods have the room of a pod that was bound and is no longer. No event may say so.
 
-        If its binding was lost, it is queued again.
+        If its binding was lost, it is queued again. If it has ended, the watch may show older versions of it.
         """
-        pod = self._pending.get(pod_name(placement.pod))
-        if not placement.is_confirmed and pod is not None and pod_uid(pod) == placement.uid:
-            self._pending.nominations.forget(pod_name(pod), placement.uid)
-            self._queue.add(pod)
+        key = pod_name(placement.pod)
+        pod = self._pending.get(key)
+        if pod is not None and pod_uid(pod) == placement.uid:
+            if placement.is_confirmed:
+                self._pending.note_ended(key)
+            else:
+                self._pending.note_returned(key)
+                self._pending.nominations.forget(key, placement.uid)
+                self._queue.add(pod)
         left = pod_on(placement.pod, placement.node_name)
         self._queue.move_all_to_active_or_backoff(self._room_freed, left, None)

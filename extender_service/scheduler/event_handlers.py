@@ -26,7 +26,7 @@ from extender_service.framework.profiles import Profiles
 from extender_service.framework.queueing_hints import QueueingHints
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.resources.api_resources import Resource
-from extender_service.kube.types.core import Node, Pod
+from extender_service.kube.types.core import Node, Pod, pod_name
 from extender_service.kube.types.keys import Key, key_of
 from extender_service.kube.types.pods import pod_uid
 from extender_service.kube.types.storage import (
@@ -187,6 +187,8 @@ class _Pods:
         return (*(label for label in changes if label != updated), updated)
 
     def _update_pending(self, old: Pod, new: Pod) -> None:
+        if self._pending.has_ended(pod_name(new)):
+            return  # kube-scheduler assumes such a pod until the watch shows its binding or its end
         if pod_uid(old) != pod_uid(new):
             old = self._as_nominated(old)
         if not self._is_assumed(new):

@@ -16,6 +16,8 @@ class PodLister:
         self.nominations = DecidedNominations(self._by_key)
         # What to call once a pod is not to be scheduled any more.
         self._at_end: dict[str, Callable[[], object]] = {}
+        # Those that were bound and have ended or gone, which the watch does not show yet.
+        self._ended: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._by_key)
@@ -41,12 +43,27 @@ class PodLister:
             self._end(key)
         if old is not None:
             self.nominations.compare(key, old, pod)
+            if key in self._ended and pod_uid(old) != pod_uid(pod):
+                self._ended.remove(key)
         return old
+
+    def note_ended(self, key: str) -> None:
+        """Note that a pod was bound, and has ended or gone, though the watch still shows it on no node."""
+        self._ended.add(key)
+
+    def note_returned(self, key: str) -> None:
+        """Note that a pod is to be scheduled as the watch shows it: a backup of etcd may have brought it back."""
+        self._ended.discard(key)
+
+    def has_ended(self, key: str) -> bool:
+        """Return whether a pod is known to have ended or gone, though the watch still shows it on no node."""
+        return key in self._ended
 
     def take(self, key: str) -> Pod | None:
         """Remove a pod, and return it as its nominations `end`."""
         if key in self._at_end:
             self._end(key)
+        self._ended.discard(key)
         pod = self._by_key.pop(key, None)
         return None if pod is None else self.nominations.end(key, pod)
 

@@ -22,12 +22,15 @@ known where it is:
 
     * the pod is lost if the watch shows it nowhere: `on_lost` is called
 
+A pod that has ended or gone while the watch still shows it on no node is read every 30 s, until the watch shows more: a
+backup of etcd may bring it back. Then it is lost once more, and no longer confirmed.
+
 A pod that is bound nowhere but is being bound to that node again is not dropped: it is read again 30 s later. The 30 s
 are `confirm_seconds`. PostBind runs once the pod is known to be bound, Unreserve where its placement is dropped.
 
-A pod that is read again has a task here, which ends with the placement. Only `close` cancels it, and `until_known`,
-which reads the pod itself from then on. The tasks of bindings are the Binder's: they are waited for here, and never
-cancelled.
+A pod that is read again has a task here, which ends once nothing more is to be found out. Only `close` cancels it, and
+`until_known`, which reads the pod itself from then on. The tasks of bindings are the Binder's: they are waited for
+here, and never cancelled.
 """
 
 import asyncio
@@ -57,7 +60,8 @@ class Confirmations:
 
     `under_way` are the bindings that have not ended, by the UID of their pod. `on_lost`, which a scheduler may set, is
     called for a pod that was bound and is no longer, before the watch could show the binding: etcd went back to a
-    backup, or the pod has ended or gone (then the placement is confirmed).
+    backup, or the pod has ended or gone (then the placement is confirmed). It is called again for one that has gone,
+    and that a backup brings back.
     """
 
     def __init__(
@@ -124,6 +128,7 @@ class Confirmations:
             return False
         elif self.shown_on(placement.uid) is None:
             self.on_lost(placement)  # it has ended, which the watch will not report
+            self._read_later(placement, self._confirm_seconds)
         _run_post_bind(placement)
         return True
 
@@ -210,7 +215,7 @@ class Confirmations:
             self._set_timer()
 
     def _read_later(self, placement: Placement, seconds: float) -> None:
-        if self._placements.get(placement.uid) is placement and placement not in self._reading:
+        if placement not in self._reading:
             task = asyncio.create_task(self._read_until_confirmed(placement, seconds))
             self._reading[placement] = task
             task.add_done_callback(lambda _: self._reading.pop(placement, None))
@@ -235,6 +240,20 @@ class Confirmations:
             await asyncio.sleep(seconds)
         if placement.is_confirmed:
             _run_post_bind(placement)
+            await self._read_while_pending(placement)
+
+    async def _read_while_pending(self, placement: Placement) -> None:
+        """Read a pod that has ended or gone while the watch shows it on no node; it is lost if it is so again."""
+        metadata = placement.pod.metadata
+        while self._cluster.pending_slot(placement.uid) is not None:
+            with suppress(BindError):
+                pod = await self.read_pod(metadata.namespace, metadata.name)
+                is_there = pod is not None and pod_uid(pod) == placement.uid
+                if pod is not None and is_there and not pod.spec.node_name and pod.status.phase not in TERMINAL_PHASES:
+                    placement.is_confirmed = False
+                    self.on_lost(placement)
+                    return
+            await asyncio.sleep(self._confirm_seconds)
 
 
 def _run_post_bind(placement: Placement) -> None:

@@ -405,6 +405,32 @@ async def test_a_pod_that_has_ended_before_the_watch_shows_its_binding_leaves_it
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
+@pytest.mark.parametrize("is_deleted", [False, True])
+@in_virtual_time
+async def test_a_pod_that_has_ended_is_tried_again_only_once_a_restored_backup_has_brought_it_back(
+    is_deleted: bool,
+) -> None:
+    world, pod = SchedulerWorld(make_node("a")), make_pod("p")
+    world.create(pod)
+    world.attempt()
+    await world.scheduler.close()
+    world.api.pods["default", "p"] = make_pod("p", "a", phase="Succeeded")
+    if is_deleted:
+        del world.api.pods["default", "p"]
+    await asyncio.sleep(CONFIRM_SECONDS + 1)
+    # What the watch shows now is older than the binding.
+    metadata = msgspec.structs.replace(pod.metadata, resource_version="2", labels={"app": "web"})
+    world.pod_watch.apply(whole(msgspec.structs.replace(pod, metadata=metadata)))
+    assert world.where() == {}
+    world.api.pods["default", "p"] = pod
+    await asyncio.sleep(2 * CONFIRM_SECONDS)
+    assert world.where() == {"active": 1}
+    metadata = msgspec.structs.replace(metadata, resource_version="3")
+    world.pod_watch.apply(whole(msgspec.structs.replace(pod, metadata=metadata)))
+    [entry] = world.queue.entries()
+    assert entry.info.pod.metadata.resource_version == "3"
+
+
 @pytest.mark.parametrize("minor", [31, 34, 35])
 @in_event_loop
 async def test_a_pod_that_a_list_leaves_out_before_the_watch_shows_its_binding_leaves_its_room_to_others(

@@ -347,6 +347,17 @@ async def test_an_update_of_a_pod_that_is_being_bound_does_not_queue_it_again() 
     assert world.api.named("bind") == ["p"]
 
 
+@in_event_loop
+async def test_an_update_of_a_pod_that_was_bound_and_has_ended_does_not_queue_it_again() -> None:
+    world, pod = waiting()
+    world.queue.delete(pod)
+    world.pending.note_ended("default/p")
+    world.pod_watch.apply(whole(changed(pod, "2", priority=7)))
+    assert world.where() == {}
+    world.pod_watch.apply(whole(changed(make_pod("p", uid="another"), "3")))
+    assert world.where() == {"active": 1}
+
+
 def test_kinds_of_storage_that_a_plugin_registered_are_named_whether_or_not_it_reads_them() -> None:
     class Drivers(Plugin):
         name = "Drivers"

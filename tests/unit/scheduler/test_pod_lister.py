@@ -1,5 +1,7 @@
 """The pods that wait, as the watch shows them, and who hears that one of them is not to be scheduled any more."""
 
+from collections.abc import Callable
+
 import msgspec
 import pytest
 
@@ -25,6 +27,22 @@ def test_a_pod_is_listed_in_its_last_version_until_it_is_taken() -> None:
     assert lister.take(KEY) is second
     assert (lister.get(KEY), len(lister), KEY in lister) == (None, 0, False)
     assert lister.take(KEY) is None
+
+
+def test_a_pod_has_ended_until_the_watch_shows_that_or_another_one_or_it_is_back() -> None:
+    lister = PodLister()
+    ways: tuple[Callable[[], object], ...] = (
+        lambda: lister.take(KEY),
+        lambda: lister.put(make_pod("p", uid="another")),
+        lambda: lister.note_returned(KEY),
+    )
+    for forget in ways:
+        lister.put(make_pod("p"))
+        lister.note_ended(KEY)
+        lister.put(make_pod("p", nominated="a"))
+        assert lister.has_ended(KEY)
+        forget()
+        assert not lister.has_ended(KEY)
 
 
 @pytest.mark.parametrize("shown", [None, going(), make_pod("p", uid="another")])

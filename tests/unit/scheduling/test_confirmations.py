@@ -117,6 +117,39 @@ def test_a_bound_pod_that_the_watch_will_never_show_is_reported_as_lost(now: Pod
     assert (lost, placement.is_confirmed, world.cpu_milli("a")) == ([placement], is_confirmed, 0)
 
 
+@pytest.mark.parametrize("is_answered", [False, True])
+@pytest.mark.parametrize("shown", [None, "gone", "bound"])
+def test_a_bound_pod_that_has_gone_is_lost_again_if_a_backup_brings_it_back_before_the_watch_shows_more(
+    is_answered: bool, shown: str | None
+) -> None:
+    world = EngineOnTwoNodes(WEB)
+    world.note_bound()
+    placement, lost = world.engine.place(WEB, "a"), list[bool]()
+    confirmations = world.engine.binder.confirmations
+    confirmations.on_lost = lambda placement: lost.append(placement.is_confirmed)
+    if not is_answered:
+        world.api.bind_errors, world.api.read_errors = [LOST], [LOST]
+
+    async def bind() -> None:
+        with suppress(BindError):
+            await world.engine.bind(placement)
+        world.api.put(make_pod("web", "a", phase="Succeeded"))
+        if not is_answered:
+            assert await confirmations.until_known(placement)
+        await asyncio.sleep(3 * CONFIRM_SECONDS)
+        assert lost == [True]
+        world.api.put(WEB)
+        if shown == "gone":
+            world.cluster.remove_pod(("default", "web"))
+        elif shown == "bound":
+            _shown(world)
+        await asyncio.sleep(3 * CONFIRM_SECONDS)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    virtual_time.run(bind())
+    assert lost == ([True] if shown else [True, False])
+
+
 def test_once_closed_no_pod_is_read_again() -> None:
     other = make_pod("other", requests={"cpu": "1"})
     world = EngineOnTwoNodes(WEB, other)
