@@ -1,5 +1,6 @@
 """What holds in the end, once faults are over and all had time to settle."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -11,6 +12,7 @@ from extender_service.kube.types.keys import Key
 from extender_service.kube.types.pods import pod_uid
 from extender_service.observability.health import run_checks
 from extender_service.queue.waiting_queues import GATED, UNSCHEDULABLE
+from extender_service.scheduler.leader_election import LeaderElector
 from extender_service.scheduling.engine import Engine
 from tests.worlds.api_server.kinds import LEASES, PODS
 from tests.worlds.invariants.insides import (
@@ -168,14 +170,14 @@ class QueuesComplete:
 
 
 class LeaderAgreed:
-    """One replica leads: it holds the lease, and all others know that."""
+    """One replica leads: it holds the lease, has renewed it in the last seconds, and all others know that."""
 
     name = "leader agreed"
 
     def problems(self, observed: Observed) -> Iterator[str]:
         """Name the replicas that think otherwise."""
         electing = [
-            (replica.name, insides, insides.elector)
+            (replica, insides, insides.elector)
             for replica in observed.replicas
             if (insides := scheduler_insides(replica)) is not None and insides.elector is not None
         ]
@@ -183,12 +185,14 @@ class LeaderAgreed:
             return
         lease = observed.model.etcd.get(LEASES, LEASE)
         holder = "" if lease is None else lease.value["spec"].get("holderIdentity", "")
-        leading = [name for name, insides, elector in electing if insides.is_leading and elector.is_leader]
+        leading = [each.name for each, insides, elector in electing if insides.is_leading and elector.is_leader]
         if len(leading) != 1 or not holder.startswith(f"{leading[0]}_"):
             yield f"{holder or 'nothing'} holds the lease, and these lead: {', '.join(leading) or 'none'}"
-        for name, _, elector in electing:
+        for replica, _, elector in electing:
             if elector.holder != holder:
-                yield f"{holder} holds the lease, and {name} thinks that {elector.holder or 'nothing'} does"
+                yield f"{holder} holds the lease, and {replica.name} thinks that {elector.holder or 'nothing'} does"
+            if replica.name in leading and _renewed_seconds_ago(replica, elector) > elector._times.writing_seconds:
+                yield f"{replica.name} leads, and has not renewed the lease for long"
 
 
 class AllReady:
@@ -204,6 +208,10 @@ class AllReady:
             for line in report.text.splitlines():
                 if line.startswith("[-]"):
                     yield f"{process.name} is not ready: {line[3:]}"
+
+
+def _renewed_seconds_ago(replica: Process, elector: LeaderElector) -> float:
+    return math.inf if elector._renewed_at is None else replica.clocks.boot() - elector._renewed_at
 
 
 def _all_insides(observed: Observed) -> Iterator[tuple[Process, SchedulerInsides | ServiceInsides]]:

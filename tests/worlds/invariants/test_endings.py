@@ -101,6 +101,13 @@ def leave_a_placement(cluster: ScheduledCluster) -> None:
     cluster_inside.placements.place(renamed, "other", "node-1")
 
 
+def stop_renewing(cluster: ScheduledCluster) -> None:
+    elector = insides_of(cluster).elector
+    assert elector is not None
+    assert elector._renewed_at is not None
+    elector._renewed_at -= 10.0
+
+
 def give_away_the_lease(cluster: ScheduledCluster) -> None:
     lease = cluster.model.etcd.get(LEASES, "kube-system/kube-scheduler")
     assert lease is not None
@@ -151,6 +158,7 @@ def drain(cluster: ScheduledCluster) -> None:
         (NothingLeftOver, nominate_unseen, "replica-1 still has no nomination of late for node-0, which"),
         (NothingLeftOver, leave_a_pod_held, "replica-0 still has pod uid held"),
         (LeaderAgreed, give_away_the_lease, "other_1 holds the lease, and these lead: "),
+        (LeaderAgreed, stop_renewing, "replica-0 leads, and has not renewed the lease for long"),
         (AllReady, drain, "replica-0 is not ready: shutdown failed: process is shutting down"),
     ],
 )
