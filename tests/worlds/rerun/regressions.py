@@ -394,4 +394,26 @@ REGRESSIONS: Final[tuple[Regression, ...]] = (
             r"service: INFO pods: listed",
         ),
     ),
+    Regression(
+        Scenario(
+            seed=28,
+            minutes=2.5,
+            nodes=2,
+            pods=15,
+            has_others=True,
+            faults=(Fault(5.0, "stale-cache", "api-server", 80.0, 60.0),),
+            wanted=frozenset(("gates", "moods")),
+            api_servers=1,
+        ),
+        "A pod was bound and deleted, and read, before the watch showed more of it than its creation. Then the watch "
+        "showed the condition of an earlier failure, and the pod was tried again. Now it waits in no queue.",
+        shows=in_turn(
+            r"fault: stale-cache api-server for ",
+            rf"200 PATCH {_POD}/status of (?P<who>replica-\d)",
+            rf"201 POST {_SAME_POD}/binding of (?P=who)",
+            rf"{_DELETED}{_SAME_POD}",
+            rf"404 GET {_SAME_POD} of (?P=who)",
+            r"fault: stale-cache api-server ends",
+        ),
+    ),
 )
