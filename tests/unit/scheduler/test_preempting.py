@@ -285,22 +285,6 @@ async def test_a_victim_that_cannot_be_deleted_undoes_the_nomination() -> None:
     assert world.where() == {"unschedulable": 1}
 
 
-@in_event_loop
-async def test_a_pod_whose_victims_cannot_be_deleted_is_tried_again_but_not_at_once() -> None:
-    world, victim, pod = SchedulerWorld(make_node("a"), rules=rules_of(37)), make_pod("victim", "a", requests=CPU), "p"
-    world.api.errors["delete", "victim"] = [ApiError(ApiStatus(403, "Forbidden", "no"))]
-    world.create(victim, important(pod))
-    world.attempt()
-    await world.scheduler.close()
-    assert world.where() == {"unschedulable": 1}
-    async with asyncio.timeout(10):
-        while world.where() != {"active": 1}:
-            await asyncio.sleep(0.1)
-    world.attempt()
-    await world.scheduler.close()
-    assert world.api.named("delete") == ["victim"]
-
-
 @pytest.mark.parametrize(
     ("verb", "refusal"),
     [

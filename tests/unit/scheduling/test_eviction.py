@@ -22,6 +22,7 @@ from extender_service.scheduling.pod_writes import PodWrites
 from tests.support.clusters.scheduler_world import SchedulerWorld, important, turns, whole
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_node, make_pod
+from tests.support.virtual_time import in_virtual_time
 
 CPU: ResourceList = {"cpu": "4"}
 
@@ -186,14 +187,16 @@ async def test_the_last_victim_is_evicted_after_all_others() -> None:
     assert sorted(world.api.named("delete")) == ["w", "x", "y", "z"]
 
 
-@in_event_loop
-async def test_a_pod_whose_victim_cannot_be_deleted_is_tried_again_at_once_and_the_last_victim_stays() -> None:
+@in_virtual_time
+async def test_a_pod_whose_victim_cannot_be_deleted_is_tried_again_a_second_later_and_the_last_victim_stays() -> None:
     victims = [make_pod(name, "a", requests={"cpu": "2"}) for name in ("one", "two")]
     world = preempting(37, *victims)
     world.api.errors["delete", "one"] = [ApiError(ApiStatus(403, "Forbidden", "no"))]
     world.api.gate.set()
     await world.scheduler.close()
     assert world.api.named("delete") == []
+    assert world.where() == {"unschedulable": 1}
+    await asyncio.sleep(1)
     assert world.where() == {"active": 1}
     [event] = [event for event in world.events if event.regarding.name == "p"]
     room = "found a potential placement for pod on node a, preempting 2 victims"
