@@ -119,7 +119,7 @@ def ports_collide(pod: Object, others: Iterable[Object]) -> bool:
 def host_ports(pod: Object) -> list[tuple[str, int, str]]:
     """Return protocol, number and address of each port of the host that a pod wants."""
     return [
-        (port.get("protocol", "TCP"), port["hostPort"], port.get("hostIP") or _ANY_ADDRESS)
+        (port.get("protocol") or "TCP", port["hostPort"], port.get("hostIP") or _ANY_ADDRESS)
         for container in pod["spec"]["containers"]
         for port in container.get("ports", ())
         if port.get("hostPort")

@@ -48,11 +48,12 @@ class _OnNode(NamedTuple):
 
 
 class _Reserved(NamedTuple):
-    """When a scheduler reserved a node for a pod, by its key, and what it knew then: versions, and which pods had room
-    there: those that counted, and those for which it had reserved the node itself."""
+    """When a scheduler reserved a node for a pod, by its key, and what it knew then: the pod as it was asked about,
+    versions, and which pods had room there: those that counted, and those for which it had reserved the node itself."""
 
     at: float
     key: str
+    asked: Object
     node_name: str
     known: frozenset[str]
     pods_version: int
@@ -103,17 +104,19 @@ class PodsOnNodes:
 class RoomKept:
     """At Reserve, without exception: on the node that is taken, each pod counts that the scheduler's watch has shown
     there, or that it has itself bound or reserved there; no other pod counts; and beside all of them the node has room
-    for the pod: by its allocatable, its ports, and the claims with ReadWriteOncePod. A node has
-    nothing of a resource that it does not name. Where `serve` decides in place of the scheduler's plugins, ports and
-    claims are for `serve` alone to look at, whose watch may be ahead. Where a scheduler asks no extender about a pod,
-    it reserves in the turn in which it decides: then the pod selects the node, tolerates its taints, and that it is
-    cordoned, as its watch has shown both. While it takes in a list, nothing says which of the two versions it has seen.
+    for the pod: by its allocatable, its ports, and the claims with ReadWriteOncePod. A node has nothing of a resource
+    that it does not name. The pod requests what it did in the version that the program was asked about: that of the
+    scheduler's watch, which may not have shown yet that a restore of etcd has taken back a resize. Where `serve`
+    decides in place of the scheduler's plugins, ports and claims are for `serve` alone to look at, whose watch may be
+    ahead. Where a scheduler asks no extender about a pod, it reserves in the turn in which it decides: then the pod
+    selects the node, tolerates its taints, and that it is cordoned, as its watch has shown both. While it takes in a
+    list, nothing says which of the two versions it has seen.
 
     In the API server: a binding goes to the node that was reserved. It puts the node over its allocatable, or gives a
     port of it twice, only if something came after the version that the scheduler knew then: another pod for which it
-    had not reserved the node itself, or a change of the node's allocatable, or of what a pod on it requests. So a
-    kubelet's own pods, a second scheduler, a leader before, and a watch that lags excuse it, and a forgotten pod does
-    not. Nor does a change of anything else, such as a label.
+    had not reserved the node itself, or a change of the node's allocatable, or of what the pod or one on the node
+    requests. So a kubelet's own pods, a second scheduler, a leader before, and a watch that lags excuse it, and a
+    forgotten pod does not. Nor does a change of anything else, such as a label.
 
     After etcd was restored from a backup, a scheduler is looked at again once it has listed nodes and pods: once it
     knows a version from after the restore. Where the restore did not raise the version, nothing says when that is, so
@@ -157,7 +160,8 @@ class RoomKept:
             return
         counted = {other: key for other, key in _counted(ledger, node_name) if other != uid}
         known = frozenset((*counted, *dict(self._reserved_on(ledger, node_name))))
-        reserved = _Reserved(self._observed.now, pod_name(entry.pod), node_name, known, versions[0], versions[1])
+        asked = msgspec.to_builtins(entry.pod)
+        reserved = _Reserved(self._observed.now, pod_name(entry.pod), asked, node_name, known, *versions)
         self._reserved[ledger.who, uid] = reserved
         for problem in chain(self._problems(entry, own, counted, versions[0]), self._unsuitable(entry, *versions)):
             self._observed.violated(self, f"{ledger.who} reserves {node_name} for {pod_name(entry.pod)}: {problem}")
@@ -207,10 +211,11 @@ class RoomKept:
         node = cluster.nodes.objects[cluster.nodes.row_of[node_name]]
         if item is None or _uid(item) != pod_uid(entry.pod) or node is None:
             return  # deleted meanwhile, and perhaps made again under its name
+        asked = msgspec.to_builtins(entry.pod)
         others = [*self._as_known(counted, version)]
         allocatable = {name: str(amount) for name, amount in node.status.allocatable.items()}
         looks_at_all = self._looks_at_all(entry.ledger.who)
-        yield from _conflicts(item.value, others, amounts_of(allocatable), looks_at_all)
+        yield from _conflicts(asked, others, amounts_of(allocatable), looks_at_all)
         if looks_at_all:
             yield from self._shared_claims(item.value, entry.ledger, version)
 
@@ -327,7 +332,7 @@ class RoomKept:
         allocatable = _allocatable(node)
         then = [*self._as_known({other: each.key for other, each in others.items()}, reserved.pods_version)]
         now, looks_at_all = [each.value for each in others.values()], self._looks_at_all(who)
-        if any(_conflicts(item.value, then, allocatable, looks_at_all)):
+        if any(_conflicts(reserved.asked, then, allocatable, looks_at_all)):
             for problem in _conflicts(item.value, now, allocatable, looks_at_all):
                 self._observed.violated(self, f"{who} binds {item.key} to {reserved.node_name}: {problem}")
 

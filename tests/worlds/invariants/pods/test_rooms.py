@@ -294,6 +294,7 @@ class SmallStore:
         self.node_version = self.put_node("1")
         self.pod_version = self.put_pod("default/a")
         self.put_pod("default/b")
+        self.asked_cpu = "700m"
 
     def put(self, kind: Any, key: str, rest: Object) -> int:
         name = key.rpartition("/")[2]
@@ -310,7 +311,9 @@ class SmallStore:
     def reserve(self, uid: str, *, knew_pod: bool = True, node: str = "node", at: float = 0.0) -> None:
         """Note that a scheduler has reserved a node, with pod a known there or not."""
         known = frozenset({"a"} if knew_pod else ())
-        reserved = _Reserved(at, f"default/{uid}", node, known, self.pod_version, self.node_version)
+        containers = [{"resources": {"requests": {"cpu": self.asked_cpu}}}]
+        asked = {"spec": {"containers": containers}}
+        reserved = _Reserved(at, f"default/{uid}", asked, node, known, self.pod_version, self.node_version)
         self.rule._reserved["replica-0", uid] = reserved
 
     def bind(self, *, knew_pod: bool = True, node: str = "node", uid: str = "b", reserved_at: float = 0.0) -> list[str]:
@@ -351,6 +354,13 @@ def test_so_does_a_pod_that_requested_less_then_and_not_one_that_runs_since(cpu_
     assert (store.bind() == []) is is_excused
 
 
+@pytest.mark.parametrize(("asked_cpu", "is_excused"), [("700m", False), ("300m", True)])
+def test_so_does_the_pod_itself_where_it_requested_less_then(asked_cpu: str, is_excused: bool) -> None:
+    store = SmallStore()
+    store.asked_cpu = asked_cpu
+    assert (store.bind() == []) is is_excused
+
+
 def test_nor_does_a_history_that_is_compacted_show_what_it_knew() -> None:
     store = SmallStore()
     store.model.etcd.compact(store.model.etcd.revision)
@@ -378,10 +388,10 @@ def ledger_on(store: SmallStore, own: dict[str, str]) -> Mock:
     return ledger
 
 
-def reserving(store: SmallStore, uid: str, ledger: Mock | None = None) -> list[str]:
+def reserving(store: SmallStore, uid: str, ledger: Mock | None = None, cpu: str = "700m") -> list[str]:
     """What is said where b is reserved beside a, by a scheduler that has known nothing else of the node."""
     ledger = ledger or ledger_on(store, {})
-    pod = make_pod("b", uid=uid)
+    pod = make_pod("b", uid=uid, requests={"cpu": cpu})
     entry = LedgerEntry("reserve", ledger, CycleState(pod), pod, "node")
     return [*store.rule._problems(entry, store.rule._own[ledger], {"a": "default/a"}, 0)]
 
@@ -448,7 +458,7 @@ def test_too_much_on_a_node_is_not_excused_by_a_pod_for_which_the_scheduler_had_
     if not has_reserved:
         store.rule._own[ledger].clear()
     monkeypatch.setattr(store.rule, "_known_versions", lambda _: (store.pod_version, store.node_version))
-    pod = make_pod("b", uid="b")
+    pod = make_pod("b", uid="b", requests={"cpu": "700m"})
     store.rule._note(LedgerEntry("reserve", ledger, CycleState(pod), pod, "node"))
     store.put_pod("default/c")
     found = [line.partition(": ")[2] for line in store.see_binding()]
@@ -460,6 +470,15 @@ def test_too_much_on_a_node_is_not_excused_by_a_pod_for_which_the_scheduler_had_
 def test_a_pod_that_was_made_again_under_its_name_is_not_judged_for_the_one_before() -> None:
     assert reserving(SmallStore(), "b") == ["too little cpu is left beside 1 pods"]
     assert reserving(SmallStore(), "b before") == []
+
+
+@pytest.mark.parametrize(("stored", "asked", "fits"), [("700m", "300m", True), ("300m", "700m", False)])
+def test_a_pod_requests_what_its_scheduler_was_asked_about_whatever_etcd_went_back_to(
+    stored: str, asked: str, fits: bool
+) -> None:
+    store = SmallStore()
+    store.put_pod("default/b", cpu=stored)
+    assert reserving(store, "b", cpu=asked) == ([] if fits else ["too little cpu is left beside 1 pods"])
 
 
 def test_nor_do_pods_that_were_made_again_under_theirs_count_for_those_before() -> None:
