@@ -108,7 +108,7 @@ _EXPECTED_WITH_FAULTS: Final = (
         "the API server answers neither a binding nor a read of the pod, which is now asked about without that node",
     ),
     (
-        r"WARNING failed error=pod \S+ is already bound to \S+ .*verb=bind$",
+        r"WARNING failed error=pod \S+ is already bound to \S+ .*verb=(bind|filter)$",
         "the replica got no answer to the call that bound the pod, or another made it, and its watch lags",
     ),
 )
@@ -152,9 +152,9 @@ _FAILS: Final = re.compile(r"fails: (?!(?:\w*ExceptionGroup\()*LeaseLostError\(\
 class NothingUnexpectedLogged:
     """No program logs an error or a warning, except those that a fault or the world's own setup explains (_EXPECTED),
     some of them only as long as there are faults (_EXPECTED_WITH_FAULTS), or after etcd was restored
-    (_EXPECTED_AFTER_RESTORE). With faults, `serve` may refuse to bind a pod that is bound elsewhere: a replica that got
-    no answer in time asks again until its own watch shows the pod bound. So does kube-scheduler
-    (handleSchedulingFailure: "In the case of extender, the pod may have been bound successfully").
+    (_EXPECTED_AFTER_RESTORE). With faults, `serve` may refuse to bind a pod that is bound elsewhere, or to choose
+    another node for it: a replica that got no answer in time asks again until its own watch shows the pod bound. So
+    does kube-scheduler (handleSchedulingFailure: "In the case of extender, the pod may have been bound successfully").
     And it may not choose a node for a pod while it is not known whether an earlier binding, to a node that the replica
     does not ask about any more, was carried out: that would bind the pod twice. So the replica tries again.
 

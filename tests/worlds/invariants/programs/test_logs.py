@@ -85,6 +85,7 @@ def test_a_line_that_others_in_the_cluster_or_the_setup_explain_is_not(observed:
         "WARNING failed error=binding default/a to b: try again later (429 TooManyRequests) ms=7.7 node=b verb=bind",
         "WARNING failed error=extender-service does not know the cluster well enough to decide: stale ms=1",
         "WARNING failed error=pod default/a is already bound to b ms=1 node=c pod=default/a verb=bind",
+        "WARNING failed error=pod default/a is already bound to b ms=10.3 pod=default/a verb=filter",
         "WARNING failed error=binding default/a to b: not sent: who holds the lease was read 2.1 s ago ms=1 verb=bind",
         "WARNING failed error=binding default/a to b: extender-service was stopped ms=5 node=b pod=default/a verb=bind",
         "WARNING failed error=pod default/a is being bound to b ms=250.1 pod=default/a verb=filter",
