@@ -110,7 +110,8 @@ class RoomKept:
     decides in place of the scheduler's plugins, ports and claims are for `serve` alone to look at, whose watch may be
     ahead. Where a scheduler asks no extender about a pod, it reserves in the turn in which it decides: then the pod
     selects the node, tolerates its taints, and that it is cordoned, as its watch has shown both. While it takes in a
-    list, nothing says which of the two versions it has seen.
+    list, nothing says which of the two versions it has seen. Of a node that `serve` was sent whole, and that its own
+    watch does not show, nothing is looked at but which pods count there.
 
     In the API server: a binding goes to the node that was reserved. It puts the node over its allocatable, or gives a
     port of it twice, only if something came after the version that the scheduler knew then: another pod for which it
@@ -207,8 +208,7 @@ class RoomKept:
         if self._looks_at_nothing(entry.ledger.who):
             return
         item = self._etcd.get(PODS, pod_name(entry.pod))
-        cluster = entry.ledger.handle.cluster
-        node = cluster.nodes.objects[cluster.nodes.row_of[node_name]]
+        node = entry.ledger.handle.cluster.nodes.node(node_name)
         if item is None or _uid(item) != pod_uid(entry.pod) or node is None:
             return  # deleted meanwhile, and perhaps made again under its name
         asked = msgspec.to_builtins(entry.pod)
@@ -347,8 +347,7 @@ class RoomKept:
 
 def _is_listing(entry: LedgerEntry, pods_version: int, nodes_version: int) -> bool:
     """Return whether a pod or its node is from a list that the scheduler is taking in, whose version it notes last."""
-    nodes = entry.ledger.handle.cluster.nodes
-    node = nodes.objects[nodes.row_of[entry.node_name]]
+    node = entry.ledger.handle.cluster.nodes.node(entry.node_name)
     shown = ((entry.pod, pods_version), *(() if node is None else ((node, nodes_version),)))
     return any(int(each.metadata.resource_version or 0) > version for each, version in shown)
 
@@ -399,7 +398,9 @@ def _allocatable(node: Item) -> Mapping[str, int]:
 def _counted(ledger: Ledger, node_name: str) -> Iterator[tuple[str, str]]:
     """Yield the UID and the key of each pod that counts on a node for a scheduler."""
     cluster = ledger.handle.cluster
-    for slot in cluster.pods.on_row(cluster.nodes.row_of[node_name]):
+    if (row := cluster.nodes.row_of.get(node_name)) is None:
+        return  # `serve` was sent a node that its watch has not shown
+    for slot in cluster.pods.on_row(row):
         facts = cluster.pods[slot]
         yield facts.uid, f"{facts.namespace}/{facts.name}"
 

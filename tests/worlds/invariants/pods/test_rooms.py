@@ -467,6 +467,22 @@ def test_too_much_on_a_node_is_not_excused_by_a_pod_for_which_the_scheduler_had_
     assert found == ([forgotten, too_much] if has_reserved else [])
 
 
+def test_a_node_that_was_sent_whole_before_the_watch_shows_it_is_looked_at_for_the_pods_that_count_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = SmallStore()
+    ledger = ledger_on(store, {})
+    cluster = ledger.handle.cluster
+    monkeypatch.setattr(store.rule, "_known_versions", lambda _: (store.pod_version, store.node_version))
+    pod = make_pod("b", uid="b", requests={"cpu": "700m"})
+    store.rule._note(LedgerEntry("reserve", ledger, CycleState(pod), pod, "new"))
+    assert store.observed.violations.lines() == []
+    cluster.placements.place(make_pod("ghost"), "uid-of-ghost", "new")
+    store.rule._note(LedgerEntry("reserve", ledger, CycleState(pod), pod, "new"))
+    text = "replica-0 reserves new for default/b: default/ghost counts, which is not there"
+    assert store.observed.violations.lines() == [f"0.000000 room kept: {text}"]
+
+
 def test_a_pod_that_was_made_again_under_its_name_is_not_judged_for_the_one_before() -> None:
     assert reserving(SmallStore(), "b") == ["too little cpu is left beside 1 pods"]
     assert reserving(SmallStore(), "b before") == []
