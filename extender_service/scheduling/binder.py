@@ -86,7 +86,7 @@ class Binder:
                     raise  # the caller was cancelled: the binding goes on
                 # It was undone before it began.
                 self.confirmations.drop(placement)
-                raise BindError.of(placement, "undone") from error
+                raise BindError.of(placement, under_way.why_undone()) from error
         elif under_way.task is asyncio.current_task():
             await self._bind_in_task(placement)
         else:

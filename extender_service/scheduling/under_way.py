@@ -23,3 +23,14 @@ class UnderWay(msgspec.Struct, eq=False, frozen=True):
 
     node_name: str
     task: asyncio.Task[None]
+
+    def why_undone(self) -> str:
+        """Return why it was undone before its first step: asyncio.shield tells its caller that it was, and not why.
+
+        Raises ValueError if it was not.
+        """
+        try:
+            self.task.exception()
+        except asyncio.CancelledError as error:
+            return str(error)
+        raise ValueError(f"the binding to {self.node_name} was not undone")

@@ -54,7 +54,7 @@ class BindVerb:
             if not under_way.task.cancelled():
                 raise  # the call was cancelled: the binding goes on
             # It was undone before its first step, in which it would have reported that itself.
-            raise BindError(f"{_doing(args)}: undone") from error
+            raise BindError(f"{_doing(args)}: {under_way.why_undone()}") from error
         finally:
             callers.remove(hung_up)  # a call can also be cancelled
 

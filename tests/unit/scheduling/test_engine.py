@@ -253,7 +253,7 @@ def test_a_binding_is_undone_before_its_first_step() -> None:
         await asyncio.sleep(0)  # the binding is a task of its own, which has not begun
         assert not placement.assumed
         world.engine.undo(placement, "too late")
-        with pytest.raises(BindError, match=r"^binding default/web to a: undone$"):
+        with pytest.raises(BindError, match=r"^binding default/web to a: too late$"):
             await binding
 
     asyncio.run(undo())

@@ -507,7 +507,7 @@ def test_a_binding_that_is_undone_before_it_begins_is_an_error() -> None:
         call = asyncio.create_task(world.extender.bind(args, lambda: False))
         await asyncio.sleep(0)
         world.extender.give_up("the lease was lost")
-        with pytest.raises(BindError, match=r"^binding default/web to a: undone$"):
+        with pytest.raises(BindError, match=r"^binding default/web to a: the lease was lost$"):
             await call
         assert (world.expected_on(WEB), world.cpu_milli("a")) == (None, 0)
         assert world.pods.bound == []
