@@ -212,8 +212,11 @@ class BindingCycle:
             task, self._pre_binding = self._pre_binding, None
             if self._preempted and task is not None:
                 task.uncancel()
-        if self._preempted:  # the plugin has finished nevertheless
+        # In both cases, the plugin has finished nevertheless.
+        if self._preempted:
             raise CycleError(self._preempted)
+        if task is not None and task.cancelling():
+            raise asyncio.CancelledError("undone in PreBind")
 
     async def _run_pre_bind_plugin(self, plugin: PreBind) -> None:
         try:

@@ -1,7 +1,9 @@
 import asyncio
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -242,6 +244,30 @@ def test_a_binding_that_waits_is_undone_and_its_caller_learns_why(step: str) -> 
     asyncio.run(undo())
     assert world.api.bound == []
     assert (world.cpu_milli("a"), world.steps.reserved, len(world.waiting_pods)) == (0, {}, 0)
+
+
+def test_a_binding_is_undone_though_its_plugin_prepares_the_pod_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    pod = make_pod("pre-bind", requests={"cpu": "1"})
+    world = EngineOnTwoNodes(pod)
+    prepare = world.steps.pre_bind
+
+    async def prepare_to_the_end(*args: Any) -> None:
+        with suppress(asyncio.CancelledError):
+            await prepare(*args)
+
+    monkeypatch.setattr(world.steps, "pre_bind", prepare_to_the_end)
+
+    async def undo() -> None:
+        placement = world.engine.place(pod, "a")
+        binding = asyncio.create_task(world.engine.bind(placement))
+        await world.reached("pre-bind")
+        world.engine.undo(placement, "a more urgent pod came")
+        with pytest.raises(BindError, match=r"^binding default/pre-bind to a: undone in PreBind$"):
+            await binding
+
+    asyncio.run(undo())
+    assert world.api.bound == []
+    assert (world.cpu_milli("a"), world.steps.reserved) == (0, {})
 
 
 def test_a_binding_is_undone_before_its_first_step() -> None:
