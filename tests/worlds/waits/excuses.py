@@ -5,6 +5,7 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from extender_service.framework.events import reported_events
+from extender_service.framework.queueing_hints import EXTENDER
 from extender_service.kube.types.pods import pod_uid
 from extender_service.queue.queued_pod import QueuedPodInfo
 from tests.worlds.invariants.insides import SchedulerInsides, scheduler_insides
@@ -30,6 +31,8 @@ class Excuses:
     - Before v1.36, a victim that waits in Permit is rejected in the name of DefaultPreemption alone. That is asked
       about no event, or only about the end of pods, and its hint is that this does not help. So the victim waits until
       the queue tries it again by itself.
+    - An extender rejected the pod, and was asked about some nodes only: a scheduler with percentageOfNodesToScore asks
+      about the first that it finds.
     - A restore of etcd takes back changes of pods, namespaces and nodes that kube-scheduler takes no notice of, and no
       one says which. That is: InterPodAffinity or PodTopologySpread rejected the pod before all was listed again.
 
@@ -82,6 +85,8 @@ class Excuses:
             return True
         if rejected_by == {"DefaultPreemption"} and not rules.victims_sent_back:
             return True
+        if EXTENDER in rejected_by and _asks_about_some(leader, info):
+            return True
         freed = leader.queue._interested.of(reported_events(rules).assigned_pod_delete)
         misses_nodes = not rules.hints_replace_checks and not (freed and rejected_by.intersection(freed.plugins))
 
@@ -106,3 +111,12 @@ class Excuses:
         """Return since when a pod may have missed something, in the world's time, or up to a second earlier."""
         queued_at, at = self._queued.get(leader, {}).get(pod_uid(info.pod), (None, 0.0))
         return at if queued_at == info.queued_at else self._looked_at
+
+
+def _asks_about_some(leader: SchedulerInsides, info: QueuedPodInfo) -> bool:
+    sampling = leader.scheduler._attempts._sampling
+    profile = leader.engine.profiles.find(info.pod.spec.scheduler_name)
+    if sampling is None or profile is None:
+        return False
+    nodes = len(sampling.order.rows)
+    return sampling.nodes_to_find(profile, nodes) < nodes

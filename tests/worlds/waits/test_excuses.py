@@ -1,5 +1,7 @@
 """What kube-scheduler leaves waiting, too, is excused, and nothing else."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from tests.support.event_loop import in_event_loop
@@ -38,6 +40,19 @@ async def test_a_restore_may_change_what_plugins_take_no_notice_of(rejected_by: 
     assert waiting.is_excused() == is_excused
     waiting.try_again()
     assert not waiting.is_excused()
+
+
+@pytest.mark.parametrize(
+    ("rejected_by", "found", "is_excused"), [("Extender", 6, True), ("Extender", 13, False), ("NodeAffinity", 6, False)]
+)
+@in_event_loop
+async def test_an_extender_may_have_been_asked_about_other_nodes(
+    rejected_by: str, found: int, is_excused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = Waiting(31, rejected_by=rejected_by)
+    sampling = SimpleNamespace(order=SimpleNamespace(rows=range(13)), nodes_to_find=lambda *_: found)
+    monkeypatch.setattr(waiting.scheduler.scheduler._attempts, "_sampling", sampling)
+    assert waiting.is_excused() == is_excused
 
 
 @in_event_loop
