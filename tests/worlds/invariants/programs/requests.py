@@ -7,6 +7,7 @@ from types import CodeType, CoroutineType
 from typing import Any, Final
 
 from extender_service.kube.connection.client import KubeClient
+from extender_service.kube.connection.http_connection import HttpConnection
 from extender_service.queue.queued_pod import QueuedPodInfo
 from extender_service.queue.scheduling_queue import SchedulingQueue
 from tests.worlds.actors.fitting import is_finished
@@ -29,6 +30,7 @@ _SECONDS_BETWEEN_LOOKS: Final = 2.0
 # A client lets far more requests be under way at once.
 _FEW: Final = 10
 _BEGINS: Final = (KubeClient._read, KubeClient._write)
+_IS_UNDER_WAY: Final = (KubeClient._answer, HttpConnection.body)
 
 _Task = asyncio.Task[Any]
 
@@ -205,12 +207,12 @@ class RequestsApart:
 def _requests(process: Process) -> Iterator[tuple[_Task, bool]]:
     """Yield the tasks of a process that are in a request, and whether that is under way."""
     # Looked up each time: a planted defect gives functions another code.
-    begins, is_under_way = [function.__code__ for function in _BEGINS], KubeClient._ask.__code__
+    begins, is_under_way = ([function.__code__ for function in each] for each in (_BEGINS, _IS_UNDER_WAY))
     for task in process.loop.tasks():
         codes = [*_codes(task.get_coro())]
         # The innermost one itself waits for nothing but the end of the program.
         if any(code in begins for code in codes[:-1]):
-            yield task, is_under_way in codes
+            yield task, any(code in is_under_way for code in codes)
 
 
 def _codes(awaited: Any) -> Iterator[CodeType]:

@@ -32,8 +32,8 @@ def test_one_request_that_waits_for_another_is_reported(
     turns: int, has_defect: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if has_defect:  # in the same module
-        code = KubeClient._ask.__code__
-        monkeypatch.setattr(KubeClient._ask, "__code__", code.replace(co_firstlineno=code.co_firstlineno + 1))
+        code = KubeClient._answer.__code__
+        monkeypatch.setattr(KubeClient._answer, "__code__", code.replace(co_firstlineno=code.co_firstlineno + 1))
     world = World(1)
     servers = ApiServers(world, "api-server", "10.0.0.1", MachineClocks(world.timeline))
 
