@@ -15,7 +15,7 @@ from typing import Any
 from extender_service.cluster.state.placements import Placement
 from extender_service.framework.events import reported_events
 from extender_service.framework.guard import CycleError
-from extender_service.kube.types.core import pod_name
+from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.pods import pod_uid
 from extender_service.kube.writing.event_recorder import Occurrence
 from extender_service.observability.logs import log_fields
@@ -69,6 +69,7 @@ class Bindings:
         self._metrics = metrics
         self._is_abandoned = False
         engine.binder.confirmations.on_lost = self._queue_lost
+        engine.binder.confirmations.on_returned = self._queue_returned
 
     def begin(self, info: QueuedPodInfo, placement: Placement) -> None:
         """Bind a pod in the background. Its place counts, so its nomination and an earlier failure count no more."""
@@ -170,8 +171,21 @@ class Bindings:
             if placement.is_confirmed:
                 self._pending.note_ended(key)
             else:
-                self._pending.note_returned(key)
-                self._pending.nominations.forget(key, placement.uid)
-                self._queue.add(pod)
+                self._queue_again(key, pod)
         left = pod_on(placement.pod, placement.node_name)
         self._queue.move_all_to_active_or_backoff(self._room_freed, left, None)
+
+    def _queue_returned(self, placement: Placement) -> None:
+        """Queue a pod that had ended, and is to be scheduled again.
+
+        Any other is queued already: the watch has shown its binding or its end, and then showed it on no node again.
+        """
+        key = pod_name(placement.pod)
+        pod = self._pending.get(key)
+        if pod is not None and pod_uid(pod) == placement.uid and self._pending.has_ended(key):
+            self._pending.note_returned(key)
+            self._queue_again(key, pod)
+
+    def _queue_again(self, key: str, pod: Pod) -> None:
+        self._pending.nominations.forget(key, pod_uid(pod))
+        self._queue.add(pod)

@@ -23,7 +23,7 @@ known where it is:
     * the pod is lost if the watch shows it nowhere: `on_lost` is called
 
 A pod that has ended or gone while the watch still shows it on no node is read every 30 s, until the watch shows more: a
-backup of etcd may bring it back. Then it is lost once more, and no longer confirmed.
+backup of etcd may bring it back. Then `on_returned` is called.
 
 A pod that is bound nowhere but is being bound to that node again is not dropped: it is read again 30 s later. The 30 s
 are `confirm_seconds`. PostBind runs once the pod is known to be bound, Unreserve where its placement is dropped.
@@ -58,10 +58,10 @@ RETRY_SECONDS = 5.0
 class Confirmations:
     """Finds out whether pods are bound whose bindings have ended, and drops the placements of those that are not.
 
-    `under_way` are the bindings that have not ended, by the UID of their pod. `on_lost`, which a scheduler may set, is
-    called for a pod that was bound and is no longer, before the watch could show the binding: etcd went back to a
-    backup, or the pod has ended or gone (then the placement is confirmed). It is called again for one that has gone,
-    and that a backup brings back.
+    `under_way` are the bindings that have not ended, by the UID of their pod. A scheduler may set two callbacks:
+    `on_lost` is called for a pod that was bound and is no longer, before the watch could show the binding: etcd went
+    back to a backup, or the pod has ended or gone (then the placement is confirmed). `on_returned` is called for one
+    that was bound, and is on no node when it is read, as the watch shows it: a backup may have brought it back.
     """
 
     def __init__(
@@ -73,6 +73,7 @@ class Confirmations:
         self._under_way = under_way
         self._confirm_seconds = confirm_seconds
         self.on_lost: Callable[[Placement], object] = lambda _: None
+        self.on_returned: Callable[[Placement], object] = lambda _: None
         # Since when which pods are bound, in this order: a task for each takes longer to make than most of its binding.
         self._bound: deque[tuple[float, str]] = deque()
         self._next_look: asyncio.TimerHandle | None = None
@@ -243,16 +244,16 @@ class Confirmations:
             await self._read_while_pending(placement)
 
     async def _read_while_pending(self, placement: Placement) -> None:
-        """Read a pod that has ended or gone while the watch shows it on no node; it is lost if it is so again."""
+        """Read a pod that was bound while the watch shows it on no node, until it is there and on no node."""
         metadata = placement.pod.metadata
         while self._cluster.pending_slot(placement.uid) is not None:
-            with suppress(BindError):
+            pod = None
+            with suppress(BindError):  # it is read again
                 pod = await self.read_pod(metadata.namespace, metadata.name)
-                is_there = pod is not None and pod_uid(pod) == placement.uid
-                if pod is not None and is_there and not pod.spec.node_name and pod.status.phase not in TERMINAL_PHASES:
-                    placement.is_confirmed = False
-                    self.on_lost(placement)
-                    return
+            is_there = pod is not None and pod_uid(pod) == placement.uid
+            if pod is not None and is_there and not pod.spec.node_name and pod.status.phase not in TERMINAL_PHASES:
+                self.on_returned(placement)
+                return
             await asyncio.sleep(self._confirm_seconds)
 
 

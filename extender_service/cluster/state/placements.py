@@ -68,7 +68,8 @@ class Reservation(Protocol):
 class Placement(msgspec.Struct, eq=False, weakref=True):
     """One pod that counts on a node ahead of the watch; `assumed` once its binding has begun, with Permit.
 
-    `is_confirmed` is set when the watch shows the pod there, which ends the placement.
+    `is_confirmed` is set when the watch shows the pod there, or a read shows that it was there and has ended or gone.
+    Both end the placement.
     """
 
     pod: Pod

@@ -495,3 +495,25 @@ async def test_a_binding_that_failed_is_not_reported_as_done_where_another_sched
     assert (world.where(), world.place_of(pod)) == ({}, "a")
     assert points == ["Unreserve"]
     assert world.notes(pod) == ["FailedScheduling"]
+
+
+@in_virtual_time
+async def test_a_pod_that_a_restored_backup_takes_back_once_its_binding_was_shown_is_queued_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, pod = SchedulerWorld(make_node("a")), make_pod("p")
+    world.create(pod)
+    world.attempt()
+    await world.scheduler.close()
+    await asyncio.sleep(CONFIRM_SECONDS + 1)
+    world.pod_watch.apply(whole(make_pod("p", "a")))
+    world.api.pods["default", "p"] = pod
+    world.pod_watch.apply(whole(pod))
+
+    async def hang(*_: object) -> None:
+        await asyncio.Future()
+
+    monkeypatch.setattr(world.api, "bind_pod", hang)
+    world.attempt()
+    await asyncio.sleep(CONFIRM_SECONDS)
+    assert (world.where(), world.place_of(pod)) == ({}, "a")

@@ -119,14 +119,15 @@ def test_a_bound_pod_that_the_watch_will_never_show_is_reported_as_lost(now: Pod
 
 @pytest.mark.parametrize("is_answered", [False, True])
 @pytest.mark.parametrize("shown", [None, "gone", "bound"])
-def test_a_bound_pod_that_has_gone_is_lost_again_if_a_backup_brings_it_back_before_the_watch_shows_more(
+def test_a_bound_pod_that_has_ended_returns_if_a_backup_brings_it_back_before_the_watch_shows_more(
     is_answered: bool, shown: str | None
 ) -> None:
     world = EngineOnTwoNodes(WEB)
     world.note_bound()
-    placement, lost = world.engine.place(WEB, "a"), list[bool]()
+    placement, reported = world.engine.place(WEB, "a"), list[str]()
     confirmations = world.engine.binder.confirmations
-    confirmations.on_lost = lambda placement: lost.append(placement.is_confirmed)
+    confirmations.on_lost = lambda _: reported.append("lost")
+    confirmations.on_returned = lambda _: reported.append("returned")
     if not is_answered:
         world.api.bind_errors, world.api.read_errors = [LOST], [LOST]
 
@@ -137,7 +138,7 @@ def test_a_bound_pod_that_has_gone_is_lost_again_if_a_backup_brings_it_back_befo
         if not is_answered:
             assert await confirmations.until_known(placement)
         await asyncio.sleep(3 * CONFIRM_SECONDS)
-        assert lost == [True]
+        assert reported == ["lost"]
         world.api.put(WEB)
         if shown == "gone":
             world.cluster.remove_pod(("default", "web"))
@@ -147,7 +148,7 @@ def test_a_bound_pod_that_has_gone_is_lost_again_if_a_backup_brings_it_back_befo
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     virtual_time.run(bind())
-    assert lost == ([True] if shown else [True, False])
+    assert reported == (["lost"] if shown else ["lost", "returned"])
 
 
 def test_once_closed_no_pod_is_read_again() -> None:
