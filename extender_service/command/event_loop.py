@@ -1,4 +1,4 @@
-"""The event loop of both programs: uvloop's, with a say in what it logs as an error."""
+"""The event loop of both programs: uvloop's, which logs the ordinary end of a connection at debug."""
 
 import asyncio
 import logging
@@ -23,8 +23,8 @@ def new_event_loop() -> uvloop.Loop:
 def log_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Log what fails in the event loop, where no caller gets the error.
 
-    That a connection has gone is no defect: who uses it learns of it, and opens another. All else is logged as without
-    this handler, as an error with its traceback.
+    That a connection has gone is no defect: the request that used it fails, and the next one opens another. All else is
+    logged as without this handler, as an error with its traceback.
     """
     error = context.get("exception")
     is_of_connection = "transport" in context and "protocol" in context

@@ -11,8 +11,11 @@ UNANSWERED: Final = 0
 
 
 class Durations:
-    """How many requests took up to each of BOUNDS_SECONDS and no less than the one before, and at last how many took
-    longer; and how long all took together."""
+    """How long requests took.
+
+    `counts` has how many took up to each of BOUNDS_SECONDS and longer than the one before, and last how many took
+    longer than all of them. `total_seconds` is the time of all together.
+    """
 
     __slots__ = ("counts", "total_seconds")
 
