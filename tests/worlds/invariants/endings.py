@@ -54,7 +54,8 @@ class FittingPodsBound:
     pod backs off: 10 s, and a second until the queue looks.
 
     Excused is what FittingPodsTried excuses, as kube-scheduler leaves it waiting, too: for five minutes, and for 30 s
-    until the queue looks. So is a pod whose binding waits for a write that etcd has lost (`wait_for_lost_writes`).
+    until the queue looks. So is a pod whose binding waits for a write that etcd has lost (`wait_for_lost_writes`), and
+    one that fits only on nodes on which `serve` expects another pod that waits (NothingLeftOver): that has its room.
     """
 
     name = "fitting pods bound"
@@ -74,9 +75,11 @@ class FittingPodsBound:
                 fits_on[item.value["metadata"]["uid"]] = (item.key, nodes)
         self._fitting = set(fits_on) if self._fitting is None else self._fitting & fits_on.keys()
         being_bound = {uid for process in observed.programs for uid in wait_for_lost_writes(observed, process)}
+        taken = _expected_on(observed)
         for uid, (key, node_names) in fits_on.items():
-            if uid in self._fitting - being_bound and not self._excuses(uid, node_names):
-                yield f"pod {key} waits, though it fits on {node_names[0]}"
+            left = [name for name in node_names if not taken.get(name, frozenset()) - {uid}]
+            if uid in self._fitting - being_bound and left and not self._excuses(uid, node_names):
+                yield f"pod {key} waits, though it fits on {left[0]}"
 
 
 class CachesEqual:
@@ -284,6 +287,16 @@ def _left_in_scheduler(insides: SchedulerInsides, observed: Observed, being_boun
 def _each(uids: Iterable[str], what: str) -> Iterator[_Left]:
     for uid in uids:
         yield (what, uid), f"pod {uid} {what}"
+
+
+def _expected_on(observed: Observed) -> dict[str, frozenset[str]]:
+    """Return which pods `serve` expects, by UID, and on which node."""
+    insides = None if observed.service is None else service_insides(observed.service)
+    expected: dict[str, frozenset[str]] = {}
+    for placement in () if insides is None else insides.cluster.placements:
+        if not placement.assumed:
+            expected[placement.node_name] = expected.get(placement.node_name, frozenset()) | {placement.uid}
+    return expected
 
 
 def _being_deleted(observed: Observed) -> set[str]:

@@ -236,6 +236,22 @@ def test_the_service_may_expect_a_pod_that_waits(name: str) -> None:
     assert problems(cluster, NothingLeftOver) == left
 
 
+@pytest.mark.parametrize("free", [0, 1])
+def test_a_pod_may_wait_that_fits_only_where_the_service_expects_others(free: int) -> None:
+    cluster = ScheduledCluster(Scenario(seed=1, minutes=0.5, pods=5, mode="replace"))
+    cluster.run()
+    service = service_insides(cluster.service or cluster.replicas[0])
+    assert service is not None
+    add_a_pod_unseen(cluster)
+    names = [item.key for item in cluster.model.etcd.all(NODES)]
+    for name in names[free:]:
+        service.cluster.placements.place(make_pod(f"on-{name}"), f"on-{name}", name)
+    # The room that is kept for it is its own.
+    service.cluster.placements.place(make_pod("late"), "late", names[0])
+    found = [f"pod default/late waits, though it fits on {name}" for name in names[:free]]
+    assert problems(cluster, FittingPodsBound) == found
+
+
 @pytest.mark.parametrize("is_excused", [True, False])
 def test_a_binding_may_wait_for_a_write_that_etcd_has_lost(
     settled: ScheduledCluster, is_excused: bool, monkeypatch: pytest.MonkeyPatch
