@@ -64,6 +64,8 @@ class BindingCycle:
         # Once true, only the API server knows whether the pod is bound, until Bind ends.
         self.has_reached_bind = False
         self.post_bind_has_run = False
+        # How often Bind has begun.
+        self.bind_count = 0
         self._profile = profile
         self._state = state
         self._pod = pod
@@ -255,6 +257,7 @@ class BindingCycle:
 
     async def _run_bind(self) -> None:
         self.has_reached_bind = True
+        self.bind_count += 1
         if self._bind_elsewhere is not None and await self._bind_elsewhere(self._pod, self.node_name):
             return
         for plugin in self._profile.bind:

@@ -150,26 +150,30 @@ class Confirmations:
     async def read_back(self, placement: Placement) -> str | None:
         """Read a pod that is assumed on a node; returns the node that it is bound to, None if none.
 
-        The pod still counts on its node if it is bound there, or is not bound and is being bound there again. One that
-        was bound there, and has ended or gone, counts no more, and what it reserved is not given back. Only the
-        watch changes what is known as fact: the object that is read may be older than what the watch has shown, or
-        newer than what it shows next. Raises BindError if the pod cannot be read.
+        The pod still counts on its node if it is bound there, or is not bound and is being bound there again, or was
+        while it was read: then what is read may be older than that binding. One that was bound there, and has ended or
+        gone, counts no more, and what it reserved is not given back. Only the watch changes what is known as fact: the
+        object that is read may be older than what the watch has shown, or newer than what it shows next. Raises
+        BindError if the pod cannot be read.
         """
-        metadata = placement.pod.metadata
+        metadata, reservation = placement.pod.metadata, placement.reservation
+        bind_count = 0 if reservation is None else reservation.bind_count
         pod = await self.read_pod(metadata.namespace, metadata.name)
         if self._placements.get(placement.uid) is not placement:
             return self.shown_on(placement.uid)
         is_there = pod is not None and pod_uid(pod) == placement.uid
         bound_to = pod.spec.node_name if pod is not None and is_there else ""
         has_ended = pod is not None and is_there and pod.status.phase in TERMINAL_PHASES
-        was_bound = placement.reservation is not None and placement.reservation.post_bind_has_run
+        was_bound = reservation is not None and reservation.post_bind_has_run
         under_way = self._under_way.get(placement.uid)
         is_tried_again = under_way is not None and under_way.node_name == placement.node_name
-        waits = is_there and not has_ended and not bound_to and is_tried_again
+        is_older = reservation is not None and reservation.bind_count != bind_count
+        if is_there and not has_ended and not bound_to and (is_tried_again or is_older):
+            return placement.node_name if is_older and was_bound else None
         if (has_ended and bound_to == placement.node_name) or (was_bound and not is_there):
             self._cluster.fulfil_placement(placement.uid)
             _run_post_bind(placement)
-        elif bound_to != placement.node_name and not waits:
+        elif bound_to != placement.node_name:
             extra = {"pod": pod_name(placement.pod), "node": placement.node_name}
             log.warning("a pod that was to be bound is not", extra=extra)
             self.drop(placement)

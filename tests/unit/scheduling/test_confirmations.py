@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 import pytest
 
@@ -284,6 +284,31 @@ def test_post_bind_runs_once_where_the_answer_to_a_binding_was_lost(
 
     virtual_time.run(bind())
     assert bound.pods == ["web on a"]
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_what_was_read_before_a_binding_says_nothing_about_it(is_answered: bool) -> None:
+    """Both requests may overtake each other: each has a connection of its own."""
+    world = EngineOnTwoNodes(WEB)
+    world.api.applies, world.api.bind_errors, world.api.read_errors = False, [LOST], [LOST]
+
+    async def bind() -> str | None:
+        placement = world.engine.place(WEB, "a")
+        with pytest.raises(BindError, match="the connection was lost"):
+            await world.engine.bind(placement)
+        world.api.read_hold = hold = Hold()
+        reading = asyncio.create_task(world.engine.binder.confirmations.read_after_binding(UID))
+        await hold.arrived.wait()
+        world.api.applies, world.api.read_hold = True, None
+        if not is_answered:
+            world.api.bind_errors, world.api.read_errors = [LOST], [LOST]
+        with nullcontext() if is_answered else pytest.raises(BindError, match="the connection was lost"):
+            await world.engine.bind(placement)
+        hold.go_on.set()
+        return await reading
+
+    assert asyncio.run(bind()) == ("a" if is_answered else None)
+    assert world.cpu_milli("a") == 1000
 
 
 # Reading once, as Filter and Bind ask for it.
