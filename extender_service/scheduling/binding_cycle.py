@@ -64,7 +64,6 @@ class BindingCycle:
         # Once true, only the API server knows whether the pod is bound, until Bind ends.
         self.has_reached_bind = False
         self.post_bind_has_run = False
-        # How often Bind has begun.
         self.bind_count = 0
         self._profile = profile
         self._state = state

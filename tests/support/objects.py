@@ -92,6 +92,7 @@ class Undo:
 
     has_reached_bind = False
     post_bind_has_run = False
+    bind_count = 0
 
     def __init__(self, undo: Callable[[], None]) -> None:
         self.unreserve = undo

@@ -45,6 +45,8 @@ class Reservation(Protocol):
     """Whether Bind has begun; from then on only the API server knows whether the pod is bound."""
     post_bind_has_run: bool
     """Whether `run_post_bind` was called: the pod is known to be bound."""
+    bind_count: int
+    """How often Bind has begun."""
 
     def unreserve(self) -> None:
         """Give back what was set aside; may be called more than once."""

@@ -98,12 +98,16 @@ def _compact(surroundings: Surroundings, _: Fault) -> None:
 def _restore(surroundings: Surroundings, fault: Fault, *, bump_revision: int) -> End:
     """Save a backup of etcd; in the end, stop all API servers for a moment and go back to it.
 
-    All that was written in between is lost.
+    All that was written in between is lost. If the revision is kept, only the latest backup is restored: after two of
+    them, the same revision may stand for two states, of which a program has seen the other one.
     """
     etcd, servers = surroundings.api_servers.model.etcd, surroundings.api_servers.servers.values()
-    backup = etcd.save()
+    backup, restored_since = etcd.save(), list[float]()
+    etcd.on_restore.append(lambda: restored_since.append(surroundings.world.timeline.now))
 
     def restore() -> None:
+        if restored_since and not bump_revision:
+            return
         starts = [surroundings.share("stop", each.name, begin=each.stop, end=each.start) for each in servers]
         # An older backup may be restored after a younger one. The revision must then be above that one's, too.
         times = 1 + max(0, etcd.revision - backup.revision) // bump_revision if bump_revision else 0

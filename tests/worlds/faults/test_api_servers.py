@@ -126,6 +126,15 @@ def test_an_older_backup_that_is_restored_later_has_newer_versions() -> None:
     assert trial.servers.model.etcd.revision > seen
 
 
+def test_where_the_revision_is_kept_a_backup_from_before_an_earlier_restore_is_not_restored() -> None:
+    older = Fault(1.0, "restore-revision", "etcd", seconds=9.0)
+    trial = Trial(older, Fault(2.0, "restore-revision", "etcd", seconds=3.0))
+    trial.world.run(6.0)
+    trial.create(NODES, **node("between"))
+    trial.world.run(11.0)
+    assert trial.names(NODES) == ["between"]
+
+
 def test_a_server_with_few_seats_lets_requests_wait_or_refuses_them() -> None:
     trial = Trial(Fault(0.5, "limit-requests", "api-server", seconds=20.0, amount=1.0))
     heard: list[Heard] = []
