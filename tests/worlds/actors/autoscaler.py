@@ -3,7 +3,7 @@
 from typing import Final
 
 from tests.worlds.actors.client import ActorClient, RequestError
-from tests.worlds.actors.fitting import Object, amounts_of, is_finished, selects, shortage, tolerates
+from tests.worlds.actors.fitting import Object, Room, amounts_of, is_finished, selects, shortage, tolerates
 from tests.worlds.actors.machines import Machines
 from tests.worlds.actors.routines import start
 from tests.worlds.actors.view import View
@@ -47,15 +47,14 @@ class Autoscaler:
         if any(name not in self._nodes.objects for name in self._own):
             return
         waiting = [pod for pod in self._pods.objects.values() if self._waits(pod)]
-        groups = [self._on(name) for name in self._own]
+        rooms = [Room(self._allocatable, self._on(name)) for name in self._own]
         for pod in waiting:
-            for group in groups:
-                if not shortage(pod, group, self._allocatable):
-                    group.append(pod)
-                    break
-            else:
-                groups.append([pod])
-        missing = len(groups) - len(self._own)
+            room = next((room for room in rooms if not room.shortage(pod)), None)
+            if room is None:
+                room = Room(self._allocatable, ())
+                rooms.append(room)
+            room.take(pod)
+        missing = len(rooms) - len(self._own)
         for _ in range(min(missing, _MOST_AT_ONCE, self._most - len(self._own))):
             self._add()
 

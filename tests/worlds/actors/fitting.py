@@ -51,21 +51,34 @@ def is_finished(pod: Object) -> bool:
     return pod["status"].get("phase") in ("Succeeded", "Failed")
 
 
-def shortage(pod: Object, others: Iterable[Object], allocatable: Amounts) -> str:
-    """Return the first resource of which too little is left beside the other pods; empty if there is enough of all.
+class Room:
+    """What is left of a node beside the pods on it."""
 
-    A resource that the node does not have is not looked at, as the kubelet does not.
-    """
-    used, count = Amounts(), 0
-    for other in others:
-        _add(used, requests_of(other))
-        count += 1
-    if count + 1 > allocatable.get("pods", 0):
-        return "pods"
-    for name, amount in requests_of(pod).items():
-        if amount and name in allocatable and amount > allocatable[name] - used.get(name, 0):
-            return name
-    return ""
+    def __init__(self, allocatable: Amounts, pods: Iterable[Object]) -> None:
+        self._left = Amounts(allocatable)
+        for pod in pods:
+            self.take(pod)
+
+    def take(self, pod: Object) -> None:
+        """Give a pod what it asks for."""
+        for name, amount in {**requests_of(pod), "pods": 1}.items():
+            if name in self._left:
+                self._left[name] -= amount
+
+    def shortage(self, pod: Object) -> str:
+        """Return the first resource of which too little is left for a pod; empty if there is enough of all.
+
+        A resource that the node does not have is not looked at, as the kubelet does not.
+        """
+        if self._left.get("pods", 0) < 1:
+            return "pods"
+        asked = requests_of(pod).items()
+        return next((name for name, amount in asked if amount and amount > self._left.get(name, amount)), "")
+
+
+def shortage(pod: Object, others: Iterable[Object], allocatable: Amounts) -> str:
+    """Return the first resource of which too little is left beside the other pods, as `Room.shortage`."""
+    return Room(allocatable, others).shortage(pod)
 
 
 def selects(pod: Object, node: Object) -> bool:
