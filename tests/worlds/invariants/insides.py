@@ -1,8 +1,9 @@
-"""What a running program has in memory, found from the frames of its tasks.
+"""What a running program has in memory, found from the frames of its tasks and of what it is doing.
 
 The program gives nothing away for this. So a test here holds on to what its functions and variables are called.
 """
 
+import inspect
 from asyncio import Task
 from collections.abc import Callable, Iterator, Mapping
 from types import CoroutineType
@@ -19,6 +20,7 @@ from extender_service.queue.scheduling_queue import SchedulingQueue
 from extender_service.scheduler.leader_election import LeaderElector
 from extender_service.scheduler.metrics.pod_resources import PodResourceMetrics
 from extender_service.scheduler.scheduler import Scheduler
+from extender_service.scheduling.decision import Decision
 from extender_service.scheduling.engine import Engine
 from tests.worlds.simulation.process import Process
 
@@ -128,3 +130,11 @@ def awaited_by(task: Task[Any]) -> "Iterator[CoroutineType[Any, Any, Any]]":
     while isinstance(awaited, CoroutineType):
         yield awaited
         awaited = awaited.cr_await
+
+
+def decision_being_placed() -> Decision | None:
+    """Return by which decision an engine places a pod now, while Reserve runs; None where it places one without."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code is not Engine.place.__code__:
+        frame = frame.f_back
+    return None if frame is None else frame.f_locals["decision"]

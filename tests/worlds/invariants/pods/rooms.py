@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from extender_service.extender.wire.requested_nodes import WholeNodes
 from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.pods import pod_uid
 from tests.worlds.actors.fitting import (
@@ -28,7 +29,7 @@ from tests.worlds.actors.fitting import (
 from tests.worlds.api_server.etcd import Change, Item
 from tests.worlds.api_server.kinds import CLAIMS, NODES, PODS, VOLUMES, Kind
 from tests.worlds.api_server.messages import Response
-from tests.worlds.invariants.insides import scheduler_insides, service_insides
+from tests.worlds.invariants.insides import decision_being_placed, scheduler_insides, service_insides
 from tests.worlds.invariants.ledger import Ledger, LedgerEntry, listen_to_ledgers
 from tests.worlds.invariants.observed import Observed
 from tests.worlds.simulation.http_face import Served
@@ -49,7 +50,10 @@ class _OnNode(NamedTuple):
 
 class _Reserved(NamedTuple):
     """When a scheduler reserved a node for a pod, by its key, and what it knew then: the pod as it was asked about,
-    versions, and which pods had room there: those that counted, and those for which it had reserved the node itself."""
+    versions, and which pods had room there: those that counted, and those for which it had reserved the node itself.
+
+    Where `serve` was sent the node whole, `nodes_version` is that of the node as it was sent.
+    """
 
     at: float
     key: str
@@ -110,8 +114,9 @@ class RoomKept:
     decides in place of the scheduler's plugins, ports and claims are for `serve` alone to look at, whose watch may be
     ahead. Where a scheduler asks no extender about a pod, it reserves in the turn in which it decides: then the pod
     selects the node, tolerates its taints, and that it is cordoned, as its watch has shown both. While it takes in a
-    list, nothing says which of the two versions it has seen. Of a node that `serve` was sent whole, and that its own
-    watch does not show, nothing is looked at but which pods count there.
+    list, nothing says which of the two versions it has seen. A node that `serve` was sent whole has what the caller has
+    sent, whose watch may be ahead or behind. Of one that was not, and that the watch of `serve` does not show, nothing
+    is looked at but which pods count there.
 
     In the API server: a binding goes to the node that was reserved. It puts the node over its allocatable, or gives a
     port of it twice, only if something came after the version that the scheduler knew then: another pod for which it
@@ -161,10 +166,13 @@ class RoomKept:
             return
         counted = {other: key for other, key in _counted(ledger, node_name) if other != uid}
         known = frozenset((*counted, *dict(self._reserved_on(ledger, node_name))))
-        asked = msgspec.to_builtins(entry.pod)
+        asked, sent = msgspec.to_builtins(entry.pod), _sent_whole(node_name)
+        if sent is not None:
+            versions = versions[0], int(sent["metadata"]["resourceVersion"])
         reserved = _Reserved(self._observed.now, pod_name(entry.pod), asked, node_name, known, *versions)
         self._reserved[ledger.who, uid] = reserved
-        for problem in chain(self._problems(entry, own, counted, versions[0]), self._unsuitable(entry, *versions)):
+        problems = self._problems(entry, own, counted, versions[0], sent)
+        for problem in chain(problems, self._unsuitable(entry, *versions)):
             self._observed.violated(self, f"{ledger.who} reserves {node_name} for {pod_name(entry.pod)}: {problem}")
         own[uid] = node_name
 
@@ -190,7 +198,12 @@ class RoomKept:
                 yield uid, reserved.key
 
     def _problems(
-        self, entry: LedgerEntry, own: Mapping[str, str], counted: Mapping[str, str], version: int
+        self,
+        entry: LedgerEntry,
+        own: Mapping[str, str],
+        counted: Mapping[str, str],
+        version: int,
+        sent: Object | None = None,
     ) -> Iterator[str]:
         node_name = entry.node_name
         present = self._pods.on(node_name)
@@ -208,14 +221,13 @@ class RoomKept:
         if self._looks_at_nothing(entry.ledger.who):
             return
         item = self._etcd.get(PODS, pod_name(entry.pod))
-        node = entry.ledger.handle.cluster.nodes.node(node_name)
-        if item is None or _uid(item) != pod_uid(entry.pod) or node is None:
+        allocatable = _shown_allocatable(entry.ledger, node_name) if sent is None else _allocatable(sent)
+        if item is None or _uid(item) != pod_uid(entry.pod) or allocatable is None:
             return  # deleted meanwhile, and perhaps made again under its name
         asked = msgspec.to_builtins(entry.pod)
         others = [*self._as_known(counted, version)]
-        allocatable = {name: str(amount) for name, amount in node.status.allocatable.items()}
         looks_at_all = self._looks_at_all(entry.ledger.who)
-        yield from _conflicts(asked, others, amounts_of(allocatable), looks_at_all)
+        yield from _conflicts(asked, others, allocatable, looks_at_all)
         if looks_at_all:
             yield from self._shared_claims(item.value, entry.ledger, version)
 
@@ -329,7 +341,7 @@ class RoomKept:
         others = {other: pod.item for other, pod in self._pods.on(reserved.node_name).items() if other != uid}
         if not others.keys() <= reserved.known:
             return
-        allocatable = _allocatable(node)
+        allocatable = _allocatable(node.value)
         then = [*self._as_known({other: each.key for other, each in others.items()}, reserved.pods_version)]
         now, looks_at_all = [each.value for each in others.values()], self._looks_at_all(who)
         if any(_conflicts(reserved.asked, then, allocatable, looks_at_all)):
@@ -339,7 +351,7 @@ class RoomKept:
     def _offers_as_known(self, node: Item, version: int) -> bool:
         """Return whether a node has what it had at a version."""
         then = self._at(NODES, node.key, version)
-        return then is not None and _allocatable(then) == _allocatable(node)
+        return then is not None and _allocatable(then.value) == _allocatable(node.value)
 
     def at_end(self) -> None:
         """All was checked as it came."""
@@ -391,8 +403,24 @@ def _node_of(item: Item) -> str:
     return "" if is_finished(item.value) else item.value["spec"].get("nodeName", "")
 
 
-def _allocatable(node: Item) -> Mapping[str, int]:
-    return amounts_of(node.value["status"].get("allocatable", {}))
+def _allocatable(node: Object) -> Mapping[str, int]:
+    return amounts_of(node["status"].get("allocatable", {}))
+
+
+def _shown_allocatable(ledger: Ledger, node_name: str) -> Mapping[str, int] | None:
+    """Return what a node has as the watch of a program has shown it; None if that has not shown it."""
+    node = ledger.handle.cluster.nodes.node(node_name)
+    return None if node is None else amounts_of({name: str(amount) for name, amount in node.status.allocatable.items()})
+
+
+def _sent_whole(node_name: str) -> Object | None:
+    """Return the node that is being reserved as the caller of `serve` has sent it; None if it has sent names."""
+    decision = decision_being_placed()
+    nodes = None if decision is None else decision.question.nodes
+    if not isinstance(nodes, WholeNodes):
+        return None
+    sent: Object = msgspec.json.decode(nodes.items[nodes.names.index(node_name)])
+    return sent
 
 
 def _counted(ledger: Ledger, node_name: str) -> Iterator[tuple[str, str]]:

@@ -42,6 +42,15 @@ def drop_filter(cluster: ScheduledCluster, name: str) -> None:
         profile.filter = tuple(plugin for plugin in profile.filter if plugin.name != name)
 
 
+def drop_filter_of_service(cluster: ScheduledCluster, name: str) -> None:
+    """`serve` does without one of its plugins."""
+    assert cluster.service is not None
+    insides = service_insides(cluster.service)
+    assert insides is not None
+    for profile in insides.engine.profiles:
+        profile.filter = tuple(plugin for plugin in profile.filter if plugin.name != name)
+
+
 def change_node(cluster: ScheduledCluster, **spec: object) -> None:
     """The only node gets a taint, or is cordoned."""
     cluster._ask("PATCH", "/api/v1/nodes/node-0", {"spec": spec})
@@ -152,20 +161,42 @@ def test_a_port_that_is_given_twice_is_reported(has_plugin: bool) -> None:
 
 
 def test_ports_are_for_serve_to_look_at_where_it_decides() -> None:
-    def forget_ports(cluster: ScheduledCluster) -> None:
-        assert cluster.service is not None
-        insides = service_insides(cluster.service)
-        assert insides is not None
-        for profile in insides.engine.profiles:
-            profile.filter = tuple(plugin for plugin in profile.filter if plugin.name != "NodePorts")
-
     cluster = ScheduledCluster(Scenario(seed=1, minutes=0.5, nodes=1, pods=0, mode="replace"))
-    after_start(cluster, forget_ports)
+    after_start(cluster, partial(drop_filter_of_service, name="NodePorts"))
     for number in range(2):
         cluster.world.timeline.call_at(5.0 + number, partial(cluster._create, "pods", pod(f"pod-{number}")))
     found = reported(cluster)
     assert found[0] == "service reserves node-0 for default/pod-1: a port of the host is taken"
     assert not any(line.startswith("replica-0 ") for line in found)
+
+
+@pytest.mark.parametrize(
+    ("slow", "asked_at", "before", "after", "has_plugin"),
+    [
+        ("service/api-server", 5.5, "0", "2", True),  # the watch of the caller is ahead
+        ("replica-0/service", 5.1, "2", "0", True),  # the call takes longer than the watch of `serve`
+        ("replica-0/service", 5.1, "0", "2", False),
+    ],
+)
+def test_a_node_that_serve_was_sent_whole_has_what_the_caller_has_sent(
+    slow: str, asked_at: float, before: str, after: str, has_plugin: bool
+) -> None:
+    def report(cluster: ScheduledCluster, devices: str) -> None:
+        cluster._ask("PATCH", "/api/v1/nodes/node-0/status", {"status": {"allocatable": {"example.com/gpu": devices}}})
+
+    wanted, faults = frozenset(("extenders",)), (Fault(4.0, "slow-network", slow, 10.0, 1.0),)
+    cluster = ScheduledCluster(
+        Scenario(seed=1, minutes=0.5, nodes=1, pods=0, mode="preempting", wanted=wanted, faults=faults, api_servers=1)
+    )
+    after_start(cluster, partial(report, devices=before))
+    if not has_plugin:
+        after_start(cluster, partial(drop_filter_of_service, name="NodeResourcesFit"))
+    container = {"name": "main", "image": "image", "resources": {"requests": {"example.com/gpu": "1"}}}
+    cluster.world.timeline.call_at(asked_at, partial(cluster._create, "pods", pod("pod-0", containers=[container])))
+    cluster.world.timeline.call_at(5.3, partial(report, cluster, after))
+    problem = "service reserves node-0 for default/pod-0: too little example.com/gpu is left beside 0 pods"
+    assert reported(cluster) == ([] if has_plugin else [problem])
+    assert any("/pods/pod-0/binding of service" in line for line in cluster.world.trace.lines)
 
 
 TAINTS: Object = {"taints": [{"key": "kept", "effect": "NoExecute"}]}
@@ -467,7 +498,7 @@ def test_too_much_on_a_node_is_not_excused_by_a_pod_for_which_the_scheduler_had_
     assert found == ([forgotten, too_much] if has_reserved else [])
 
 
-def test_a_node_that_was_sent_whole_before_the_watch_shows_it_is_looked_at_for_the_pods_that_count_there(
+def test_a_node_that_neither_the_watch_nor_the_caller_shows_is_looked_at_for_the_pods_that_count_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     store = SmallStore()
