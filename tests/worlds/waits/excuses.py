@@ -11,6 +11,7 @@ from extender_service.queue.queued_pod import QueuedPodInfo
 from tests.worlds.invariants.insides import SchedulerInsides, scheduler_insides
 from tests.worlds.invariants.observed import Observed
 from tests.worlds.waits.history import History
+from tests.worlds.waits.kept_room import KeptRoom
 from tests.worlds.waits.missed_nodes import LOOK_AT_LABELS, MissedNodes
 from tests.worlds.waits.missed_pods import MissedPods
 from tests.worlds.waits.nominations import Nominations
@@ -27,7 +28,8 @@ class Excuses:
 
     - MissedPods and MissedNodes say what pods miss of others, and of nodes. A node that may have been full counts if
       none of the plugins that rejected the pod registered the deletion of pods.
-    - Nominations says when the end of a nomination is not reported, though it frees room.
+    - Nominations says when the end of a nomination is not reported, though it frees room; KeptRoom, when `serve` cannot
+      know that it has ended.
     - Before v1.36, a victim that waits in Permit is rejected in the name of DefaultPreemption alone. That is asked
       about no event, or only about the end of pods, and its hint is that this does not help. So the victim waits until
       the queue tries it again by itself.
@@ -44,7 +46,7 @@ class Excuses:
         self._observed = observed
         history = self._history = History(observed)
         self._pods, self._nodes = MissedPods(observed, history), MissedNodes(observed, history)
-        self._nominations = Nominations(observed)
+        self._nominations, self._kept = Nominations(observed), KeptRoom(observed)
         self._queued: WeakKeyDictionary[SchedulerInsides, dict[str, tuple[float, float]]] = WeakKeyDictionary()
         self._looked_at = 0.0
 
@@ -92,6 +94,8 @@ class Excuses:
 
         def is_missed(name: str) -> bool:
             if self._nominations.have_ended_unreported(leader, info, name, since):
+                return True
+            if self._kept.is_kept(leader, info, name):
                 return True
             return misses_nodes and nodes.may_have_been_full(leader, name, since)
 

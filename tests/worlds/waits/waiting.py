@@ -64,10 +64,19 @@ class Waiting:
     Pods are on the nodes `a` and `b`. The pod's namespace is red.
     """
 
-    def __init__(self, minor: int, *, is_tainted: bool = False, pod: Pod = TOO_LARGE, rejected_by: str = "") -> None:
+    def __init__(
+        self,
+        minor: int,
+        *,
+        is_tainted: bool = False,
+        pod: Pod = TOO_LARGE,
+        rejected_by: str = "",
+        service: Process | None = None,
+    ) -> None:
         node = make_node("a", {"cpu": "1", "pods": "9"}, taints=[_TAINT] if is_tainted else [])
         self.scheduler = Leader(node, rules=rules_of(minor))
-        self.observed = Observed(World(1), ApiServer(lambda: 0.0, Random(1)), [cast(Process, self.scheduler)])
+        model = ApiServer(lambda: 0.0, Random(1))
+        self.observed = Observed(World(1), model, [cast(Process, self.scheduler)], service)
         self.etcd = self.observed.model.etcd
         self.excuses = Excuses(self.observed)
         self.label_namespace(color="red")
