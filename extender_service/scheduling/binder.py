@@ -86,7 +86,7 @@ class Binder:
                     raise  # the caller was cancelled: the binding goes on
                 # It was undone before it began.
                 self.confirmations.drop(placement)
-                raise BindError.of(placement, under_way.why_undone()) from error
+                raise BindError.of(placement, under_way.why_undone) from error
         elif under_way.task is asyncio.current_task():
             await self._bind_in_task(placement)
         else:
@@ -120,7 +120,8 @@ class Binder:
             else:
                 self._give_up(placement, BindError(str(error)), error)
         except asyncio.CancelledError as error:
-            self._give_up(placement, BindError.of(placement, error), error)
+            why = self._under_way[placement.uid].why_undone
+            self._give_up(placement, BindError.of(placement, why), error)
         except Exception as error:
             # A bug that one pod meets must not keep its place for good.
             log.exception("a binding failed unexpectedly", extra={"pod": pod_name(placement.pod)})
@@ -142,7 +143,7 @@ class Binder:
         placement = self._placements.get(uid)
         is_reserved = placement is not None and placement.reservation is not None
         if under_way is not None and is_reserved and not self._has_reached_bind(uid):
-            under_way.task.cancel(why)
+            under_way.cancel(why)
 
     def undo_all(self, why: str) -> None:
         """Undo all bindings that wait."""
@@ -165,8 +166,8 @@ class Binder:
             async with asyncio.timeout(grace_seconds):
                 while self._under_way:
                     await asyncio.wait([under_way.task for under_way in self._under_way.values()])
-        unfinished = [under_way.task for under_way in self._under_way.values()]
-        for task in unfinished:
-            task.cancel("extender-service was stopped")
-        await asyncio.gather(*unfinished, return_exceptions=True)
+        unfinished = [*self._under_way.values()]
+        for under_way in unfinished:
+            under_way.cancel("extender-service was stopped")
+        await asyncio.gather(*(under_way.task for under_way in unfinished), return_exceptions=True)
         self.confirmations.close()

@@ -203,21 +203,21 @@ class BindingCycle:
         return True
 
     async def _run_pre_bind(self) -> None:
-        self._pre_binding = asyncio.current_task()
+        task = self._pre_binding = asyncio.current_task()
         try:
             plugins = self._profile.pre_bind if self._pre_bind_plugins is None else self._pre_bind_plugins
             for plugin in plugins:
                 with self._stopwatch(plugin, "PreBind"):
                     await self._run_pre_bind_plugin(plugin)
+                # In both cases, the plugin has finished nevertheless. The next one, or Bind, would not know of the end.
+                if self._preempted:
+                    raise CycleError(self._preempted)
+                if task is not None and task.cancelling():
+                    raise asyncio.CancelledError
         finally:
-            task, self._pre_binding = self._pre_binding, None
+            self._pre_binding = None
             if self._preempted and task is not None:
                 task.uncancel()
-        # In both cases, the plugin has finished nevertheless.
-        if self._preempted:
-            raise CycleError(self._preempted)
-        if task is not None and task.cancelling():
-            raise asyncio.CancelledError("undone in PreBind")
 
     async def _run_pre_bind_plugin(self, plugin: PreBind) -> None:
         try:

@@ -18,19 +18,18 @@ class BindError(Exception):
         return cls(f"binding {pod_name(placement.pod)} to {placement.node_name}: {why}")
 
 
-class UnderWay(msgspec.Struct, eq=False, frozen=True):
-    """A binding of a pod that has begun, to a node; the task ends when the binding does."""
+class UnderWay(msgspec.Struct, eq=False):
+    """A binding of a pod that has begun, to a node; the task ends when the binding does.
+
+    `why_undone` is empty unless the binding was cancelled. The CancelledError does not say it reliably: a plugin may
+    catch that and finish, and asyncio.shield raises another one.
+    """
 
     node_name: str
     task: asyncio.Task[None]
+    why_undone: str = ""
 
-    def why_undone(self) -> str:
-        """Return why it was undone before its first step: asyncio.shield tells its caller that it was, and not why.
-
-        Raises ValueError if it was not.
-        """
-        try:
-            self.task.exception()
-        except asyncio.CancelledError as error:
-            return str(error)
-        raise ValueError(f"the binding to {self.node_name} was not undone")
+    def cancel(self, why: str) -> None:
+        """Cancel the task. If it was cancelled before, and is still cleaning up, the first reason stays."""
+        self.why_undone = self.why_undone or why
+        self.task.cancel()

@@ -206,6 +206,37 @@ def test_a_binding_that_is_cancelled_itself_ends_as_cancelled(point: str, monkey
         asyncio.run(cancelled())
 
 
+@pytest.mark.parametrize("is_preempted", [False, True])
+def test_no_plugin_begins_pre_bind_once_the_binding_is_cancelled_though_the_one_before_finishes(
+    is_preempted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    finishing, next_one = Recorder("a", calls), Recorder("b", calls)
+    cycle, _ = cycle_of(finishing, next_one)
+    begun = asyncio.Event()
+
+    async def to_the_end(*_: object) -> None:
+        begun.set()
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        calls.append("pre_bind a")
+
+    monkeypatch.setattr(finishing, "pre_bind", to_the_end)
+
+    async def ended() -> None:
+        running = asyncio.create_task(whole(cycle))
+        await begun.wait()
+        if is_preempted:
+            assert cycle.preempt_in_pre_bind("preempted")
+        else:
+            running.cancel()
+        await running
+
+    with pytest.raises(CycleError if is_preempted else asyncio.CancelledError):
+        asyncio.run(ended())
+    assert [call for call in calls if "bind" in call] == ["pre_bind a"]
+
+
 @pytest.mark.parametrize("point", ["pre_bind", "bind"])
 def test_a_step_under_a_decorator_is_awaited(point: str, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []

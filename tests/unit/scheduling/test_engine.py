@@ -262,12 +262,39 @@ def test_a_binding_is_undone_though_its_plugin_prepares_the_pod_to_the_end(monke
         binding = asyncio.create_task(world.engine.bind(placement))
         await world.reached("pre-bind")
         world.engine.undo(placement, "a more urgent pod came")
-        with pytest.raises(BindError, match=r"^binding default/pre-bind to a: undone in PreBind$"):
+        with pytest.raises(BindError, match=r"^binding default/pre-bind to a: a more urgent pod came$"):
             await binding
 
     asyncio.run(undo())
     assert world.api.bound == []
     assert (world.cpu_milli("a"), world.steps.reserved) == (0, {})
+
+
+def test_a_binding_that_is_undone_twice_reports_the_first_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    pod = make_pod("pre-bind", requests={"cpu": "1"})
+    world = EngineOnTwoNodes(pod)
+    cleaning_up = asyncio.Event()
+
+    async def prepare(*args: Any) -> None:
+        world.steps.pre_binding.arrived.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            cleaning_up.set()
+            await asyncio.sleep(60)
+
+    monkeypatch.setattr(world.steps, "pre_bind", prepare)
+
+    async def undo() -> None:
+        binding = asyncio.create_task(world.engine.bind(world.engine.place(pod, "a")))
+        await world.reached("pre-bind")
+        world.engine.binder.undo_all("the lease is gone")
+        await cleaning_up.wait()
+        await world.engine.binder.close(0)
+        with pytest.raises(BindError, match=r"^binding default/pre-bind to a: the lease is gone$"):
+            await binding
+
+    asyncio.run(undo())
 
 
 def test_a_binding_is_undone_before_its_first_step() -> None:

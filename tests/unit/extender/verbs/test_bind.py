@@ -547,6 +547,19 @@ def test_closing_undoes_what_does_not_finish_and_what_is_expected() -> None:
     assert (world.cpu_milli("a"), world.cpu_milli("b")) == (0, 0)
 
 
+def test_closing_undoes_a_binding_whose_pod_is_being_read() -> None:
+    world = world_with()
+    hold = world.pods.read_hold = Hold()
+
+    async def calls() -> str:
+        binding = asyncio.create_task(world.bind(WEB, "a"))
+        await hold.arrived.wait()
+        await world.extender.close(0.0)
+        return await binding
+
+    assert asyncio.run(calls()) == "binding default/web to a: extender-service was stopped"
+
+
 @pytest.mark.parametrize("missing", ["PodName", "PodNamespace", "PodUID", "Node"])
 def test_every_field_is_needed(missing: str) -> None:
     body = {"PodName": "web", "PodNamespace": "default", "PodUID": UID, "Node": "a"}
