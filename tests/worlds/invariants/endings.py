@@ -100,8 +100,9 @@ class CachesEqual:
 
 class NothingLeftOver:
     """No program keeps something for a pod that is bound, gone or at rest: no placement, reservation, assumed volume,
-    binding, pod in flight or held, running preemption, wait in Permit, or write under way. A nomination is one that
-    the API server has, too; and a standby with a cache, which decides nothing by itself, has all of these.
+    binding, pod in flight or held, running preemption, wait in Permit, or write under way. A nomination is that of a
+    pod that waits, as the API server has it, also where it is for no node; and a standby with a cache, which decides
+    nothing by itself, has all that are for a node.
 
     Excused is a pod that waits, and that `serve` expects on a node: a replica asked about it, and did not go on to bind
     it. That ends after ten minutes. So is the binding of a pod that waits for a write that etcd has lost
@@ -274,9 +275,9 @@ def _left_in_scheduler(insides: SchedulerInsides, observed: Observed, being_boun
         for item in pending_pods(observed.model.etcd, _SCHEDULERS)
     }
     for uid, node_name in queue.nominator.node_of.items():
-        if stored.get(uid, "") != node_name:
+        if stored.get(uid) != node_name:
             text = (
-                f"the nomination of {uid} for {node_name}, which the API server has for {stored.get(uid, 'no pod')!r}"
+                f"the nomination of {uid} for {node_name!r}, which the API server has for {stored.get(uid, 'no pod')!r}"
             )
             yield ("nomination", uid, node_name), text
     for uid, node_name in stored.items() if insides.has_cache and not insides.is_leading else ():

@@ -90,6 +90,10 @@ def leave_a_nomination(cluster: ScheduledCluster) -> None:
     insides_of(cluster).queue.nominator._node_of[pod_uid(pod)] = "node-0"
 
 
+def leave_a_nomination_of_a_gone_pod(cluster: ScheduledCluster) -> None:
+    insides_of(cluster).queue.nominator._node_of["gone"] = ""
+
+
 def leave_a_pod_held(cluster: ScheduledCluster) -> None:
     insides_of(cluster).queue._held.add("uid")
 
@@ -155,6 +159,11 @@ def drain(cluster: ScheduledCluster) -> None:
         (CachesEqual, lose_a_pod, "the cache of replica-0 differs: missed pods (1): default/pod-1"),
         (NothingLeftOver, leave_a_placement, "replica-0 still has pod other reserved on node-1"),
         (NothingLeftOver, leave_a_nomination, "replica-0 still has the nomination of"),
+        (
+            NothingLeftOver,
+            leave_a_nomination_of_a_gone_pod,
+            "replica-0 still has the nomination of gone for '', which the API server has for 'no pod'",
+        ),
         (NothingLeftOver, nominate_unseen, "replica-1 still has no nomination of late for node-0, which"),
         (NothingLeftOver, leave_a_pod_held, "replica-0 still has pod uid held"),
         (LeaderAgreed, give_away_the_lease, "other_1 holds the lease, and these lead: "),
