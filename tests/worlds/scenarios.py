@@ -27,6 +27,7 @@ from tests.worlds.invariants.what_must_hold import WhatMustHold
 from tests.worlds.parts import Parts
 from tests.worlds.settings.binding_settings import LEADER_LEASE, PROBES
 from tests.worlds.settings.cancelling_extender import CancellingExtender
+from tests.worlds.settings.late_caller import LateCaller
 from tests.worlds.settings.late_extender import LateExtender
 from tests.worlds.settings.odd_extender import OddExtender
 from tests.worlds.settings.onlookers import Onlookers
@@ -231,6 +232,8 @@ class ScheduledCluster:
         if "callers" in wanted and self.service is not None:
             preempts = self.scenario.mode != "preempting"
             OtherCaller(self.world, self.model.etcd, _SERVICE_ADDRESS, until, preempts=preempts).start()
+        if "late-calls" in wanted and self.service is not None:
+            LateCaller(self.world, self.model.etcd, _SERVICE_ADDRESS, until).start()
         has_faults = self.scenario.has_faults or self.scenario.faults is not None
         let_moods(self.world, until, has_faults=has_faults)
 

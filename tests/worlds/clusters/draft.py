@@ -36,9 +36,10 @@ POOL: Final = "pool"
 # - rival: where `serve` and its scheduler are a pair (leader-lease), another pair stands by for their lease
 # - start-times: kubelets report when they started a pod, which preemption orders its victims by
 # - budgets: the pods of each app have a PodDisruptionBudget from the start
+# - late-calls: a scheduler that has lost the lease asks `serve` about pods that have gone since
 NEWER: Final = (
     "slow-volumes", "narrow-sampling", "patient", "sidecars", "devices", "resizes", "rival", "start-times",
-    "budgets",
+    "budgets", "late-calls",
 )  # fmt: skip
 _NEWER_RATES: Final = (0.0, 0.3, 0.6)
 # What is of no use without an actor.

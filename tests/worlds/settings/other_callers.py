@@ -7,7 +7,7 @@ which pods would have to go.
 import asyncio
 from collections.abc import Mapping, Sequence
 from random import Random
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import httptools
 import msgspec
@@ -36,7 +36,9 @@ _GONE_POD: Final = "pod-that-is-gone"
 
 
 class OtherCaller:
-    """Asks now and then, until a time."""
+    """Asks now and then, until a time. A subclass has the `name` of its process, and other calls."""
+
+    name: ClassVar[str] = "other-caller"
 
     def __init__(self, world: World, etcd: Etcd, address: str, until: float, *, preempts: bool) -> None:
         """`address` is that of `serve`. `preempts`: it asks that about preemption, too."""
@@ -45,8 +47,8 @@ class OtherCaller:
         self._address = address
         self._until = until
         self._preempts = preempts
-        self._random: Random = world.random("other caller")
-        self._loop: SimulatedLoop = world.loop("other-caller")
+        self._random: Random = world.random(self.name.replace("-", " "))
+        self._loop: SimulatedLoop = world.loop(self.name)
         self._task: asyncio.Task[None] | None = None
         self._asked = 0
         # By node, as it was at the last call.
@@ -65,13 +67,16 @@ class OtherCaller:
             await asyncio.sleep(self._random.expovariate(1 / _SECONDS_BETWEEN_CALLS))
             if self._world.timeline.now >= self._until:
                 return
-            verb, arguments = self._preemption() if self._preempts and self._random.random() < 0.7 else self._priority()
+            verb, arguments = self._next_call()
             try:
                 async with asyncio.timeout(_TIMEOUT_SECONDS):
                     status = await self._ask(verb, arguments)
                 self._world.trace.write(self._loop.name, f"gets {status} for {verb}")
             except (OSError, TimeoutError) as error:
                 self._world.trace.write(self._loop.name, f"gets no answer for {verb}: {type(error).__name__}")
+
+    def _next_call(self) -> tuple[str, Object]:
+        return self._preemption() if self._preempts and self._random.random() < 0.7 else self._priority()
 
     def _priority(self) -> tuple[str, Object]:
         known = [item.key for item in self._etcd.all(NODES)] if self._random.random() < 0.5 else []

@@ -23,6 +23,7 @@ _SEEDS = range(6)
             "beside",
             ("gets 200 for preempt", "gets 200 for prioritize", "some of the proposed victims are not"),
         ),
+        ("deletions late-calls", "replace", ("late-caller: gets 200 for filter",)),
         ("bindings", "beside", (" passed=1 pod=", "verb=bind")),
         ("verbose", "replace", (" scores=",)),
     ],
