@@ -35,7 +35,7 @@ def logging_choices(explain: Explain | None, wall_clock: WallClock) -> Explain |
 def log_choice(decision: Decision, node_name: str, at: float) -> None:
     """Log why a node was chosen. `looked_at` says how many nodes there is a verdict on, where these are sampled."""
     on = grounds(decision)
-    asked, looked, passed = len(on.positions), looked_at(on), len(on.feasible)
+    asked, looked, passed = len(on.positions), looked_at(decision.verdicts), len(on.feasible)
     fields: dict[str, object] = {"pod": pod_name(decision.question.pod), "node": node_name}
     if decision.question.is_nominated:
         fields["nominated"] = True

@@ -93,11 +93,9 @@ def refusals(on: Grounds) -> RefusedNodes:
     return RefusedNodes(reasons, plugins)
 
 
-def looked_at(on: Grounds) -> int:
+def looked_at(verdicts: Verdicts) -> int:
     """Return how many nodes there is a verdict on: fewer than were asked about where these are sampled."""
-    if on.verdicts is None:
-        return len(on.positions)
-    return int(np.count_nonzero(on.verdicts.passing)) + sum(len(settled.keys) for settled in on.verdicts.settled())
+    return int(np.count_nonzero(verdicts.passing)) + sum(len(settled.keys) for settled in verdicts.settled())
 
 
 def best_scores(on: Grounds, most: int) -> list[NodeScore]:
@@ -133,7 +131,7 @@ def why_chosen(decision: Decision) -> str:
     best = best_scores(on, 2)
     if len(best) == 2:
         return _comparison(on, *best)
-    passed, asked, reasons = len(on.feasible), looked_at(on), refusals(on).reasons
+    passed, asked, reasons = len(on.feasible), looked_at(decision.verdicts), refusals(on).reasons
     found = fit_text(asked, counted_reasons(reasons), passed) if reasons else f"{passed}/{asked} nodes are available."
     if asked < len(on.positions):
         found = f"{found} {len(on.positions) - asked} more were not looked at."
