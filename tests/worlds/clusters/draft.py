@@ -37,9 +37,10 @@ POOL: Final = "pool"
 # - start-times: kubelets report when they started a pod, which preemption orders its victims by
 # - budgets: the pods of each app have a PodDisruptionBudget from the start
 # - late-calls: a scheduler that has lost the lease asks `serve` about pods that have gone since
+# - small-limits: limits of programs are a few instead of tens or thousands
 NEWER: Final = (
     "slow-volumes", "narrow-sampling", "patient", "sidecars", "devices", "resizes", "rival", "start-times",
-    "budgets", "late-calls",
+    "budgets", "late-calls", "small-limits",
 )  # fmt: skip
 _NEWER_RATES: Final = (0.0, 0.3, 0.6)
 # What is of no use without an actor.

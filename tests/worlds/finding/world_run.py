@@ -11,6 +11,7 @@ import msgspec
 
 from tests.worlds.scenarios import Scenario, ScheduledCluster
 from tests.worlds.settings.narrow_sampling import few_are_enough
+from tests.worlds.settings.small_limits import limits_are_small
 from tests.worlds.simulation.trace import traced_logs
 
 # Ends the violation that stands for an error in a part of the world that is none of the product's programs.
@@ -47,7 +48,11 @@ def run_world(
     before(cluster)
     level = logging.DEBUG if "verbose" in scenario.wanted else logging.INFO
     try:
-        with traced_logs(cluster.world.trace, cluster.world.who, level), few_are_enough(scenario.wanted):
+        with (
+            traced_logs(cluster.world.trace, cluster.world.who, level),
+            few_are_enough(scenario.wanted),
+            limits_are_small(scenario.wanted),
+        ):
             cluster.run()
             violations = cluster.problems()
     except Exception:  # a part of the world that is none of the product's programs
