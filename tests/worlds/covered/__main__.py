@@ -27,17 +27,21 @@ _OUT_OF_REACH: Final[Mapping[str, str]] = {
     r"if (duration <= 0|rules\.errors_back_off_apart and not backoff\.maximum_seconds):": "no configuration may say so",
     r"raise ValueError\(": "the product calls itself wrongly",
     r"if profile not in self\._hints:": "no pod without a profile comes into the queue",
-    r"except (QuantityError|msgspec\.ValidationError)\b": "the API server stores no malformed amounts and leases",
+    r"(except (QuantityError|msgspec\.ValidationError)\b|if new is None:\n +return \(\))": (
+        "the API server stores no malformed amounts and leases"
+    ),
     r"if server\.startswith\(.https:.\):": "TLS is outside of worlds",
     r"if under_way is None:": "only the test of a plugin binds outside of a program (testing/trial.py)",
-    r"if (len\(starts\) > _MOST_REASONS|counted < total):": "a hundred nodes have other reasons each",
     r"before = self\.cluster\.placements\.get\(uid\)\n +if before is not None:": "programs place no pod again",
     r"if state is None:\n +state = .*\n +run_pre_filter\(": "only tests of plugins score in the state of a decision",
     r"if self\.binder\.binding_of\(placement\.uid\) is not None:": "programs undo no binding that has begun",
     r"if run is None( or decision is None or decision\.chosen is None)?:": "the engine asks only where there is a run",
     r"if decision\.verdicts\.view\.name_at\(decision\.chosen\) !=": "programs place a pod of a run where it was chosen",
     r"except Exception as error:\n +# A bug that one pod meets": "only a defect of the product raises anything else",
-    r"async def close\(self\) -> None:\n.+Wait until bindings, deletions": "simulations end so",
+    r"async def close\(self\) -> None:\n.+Wait until (bindings, deletions|all reports)": "simulations end so",
+    r"(def (why_chosen|_comparison)\(|if explain is not None:)": "only simulations say why each node was chosen",
+    r"def __iter__\(self\) -> Iterator\[str \| InFlightEvent\]:": "only the comparison with kube-scheduler lists these",
+    r"else:\n +raise error\n": "bindings raise BindError alone",
 }
 
 # Lines that no world leaves in one of both directions, and why.
@@ -45,6 +49,8 @@ _ONE_WAY: Final[Mapping[str, str]] = {
     r"if self\.recorder is not None:": "programs record all durations; simulations and tests of plugins need not",
     r"case Failure\(\) as failure:": "an attempt has one of three outcomes",
     r"if placement\.reservation is not None:": "a program counts no pod on a node without Reserve",
+    r"elif placement\.reservation is None or not .*has_reached_bind:": "programs undo no binding that has begun",
+    r"if self\._resources is not None:": "programs report what pods request; simulations need not",
 }
 
 
