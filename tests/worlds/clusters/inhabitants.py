@@ -10,6 +10,7 @@ from tests.worlds.actors.autoscaler import Autoscaler
 from tests.worlds.actors.client import ActorClient
 from tests.worlds.actors.devices import DevicePlugins
 from tests.worlds.actors.kubelet import DRIVER, Kubelet
+from tests.worlds.actors.lease_notes import LeaseNotes
 from tests.worlds.actors.machines import Machines, MachineTroubles
 from tests.worlds.actors.people import People
 from tests.worlds.actors.plugin_users import PluginUsers
@@ -150,6 +151,8 @@ class Inhabitants:
             PluginUsers(self._client("plugin-users"), self._busy).start()
         if "resizes" in self.draft.features:
             Resizers(self._client("resizers"), self._busy).start()
+        if "lease-notes" in self.draft.features:
+            LeaseNotes(self._client("lease-notes"), self._busy).start()
         if self._has("people"):
             People(self._client("people"), self._busy).start()
 

@@ -131,7 +131,8 @@ class WrittenByLeader:
 
 class LeaseTakenInTurn:
     """A replica takes the lease of another one only after that has given it up, or has not renewed it for as long as
-    the lease itself says. A tenth of that is excused, as clocks drift. What wall clocks show is no excuse.
+    the lease itself says. A tenth of that is excused, as clocks drift. What wall clocks show is no excuse. Notes on the
+    lease do not renew it.
 
     Not looked at is what comes within 12 s after etcd was restored. Then, a lease counts from when the one in the
     backup was written: who has seen it need not see later ones, which were taken back.
@@ -154,7 +155,7 @@ class LeaseTakenInTurn:
             self._changed_at = self._written_at.get(_renewal(lease), self._changed_at)
 
     def _see(self, kind: Kind, change: Change) -> None:
-        if kind is not LEASES or change.item.key != LEASE:
+        if kind is not LEASES or change.item.key != LEASE or _is_note(change):
             return
         now, changed_at = self._observed.now, self._changed_at
         self._changed_at = self._written_at[_renewal(change.item)] = now
@@ -216,6 +217,11 @@ class LeaseCountedFromRequest:
 
     def at_end(self) -> None:
         """All was looked at as time went on."""
+
+
+def _is_note(change: Change) -> bool:
+    before, after = change.before, change.after
+    return before is not None and after is not None and before.value["spec"] == after.value["spec"]
 
 
 def _renewal(lease: Item) -> tuple[str, str]:

@@ -190,13 +190,15 @@ def test_a_lease_that_is_taken_before_its_end_is_reported() -> None:
     observed = Observed(world, model, [])
     LeaseTakenInTurn(observed)
 
-    def at(now: float, holder: str) -> None:
+    def at(now: float, holder: str, renewed_at: float | None = None) -> None:
         world.timeline.now = now
-        spec = {"holderIdentity": holder, "leaseDurationSeconds": 15}
+        renewed_at = now if renewed_at is None else renewed_at
+        spec = {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": f"{renewed_at}"}
         model.etcd.put(LEASES, LEASE, {"metadata": {"name": "kube-scheduler"}, "spec": spec})
 
     at(1.0, "a")
     at(3.0, "a")
+    at(10.0, "a", renewed_at=3.0)  # a note, which does not renew it
     at(17.5, "b")  # 14.5 s later, by a clock that is fast
     at(18.0, "")
     at(18.1, "a")
