@@ -14,7 +14,7 @@ import msgspec
 
 from extender_service.config.release import NEWEST_MINOR, OLDEST_MINOR
 from tests.worlds.clusters.draft import POOL, draw_newer
-from tests.worlds.covered.binding_themes import BINDING_THEMES
+from tests.worlds.covered.binding_themes import BINDING_THEMES, draw_newer_theme
 from tests.worlds.covered.state_changes import counted
 from tests.worlds.finding.forked import Limits, forked
 from tests.worlds.finding.small_worlds import NO_THEME, THEMES, Theme
@@ -90,6 +90,7 @@ def small_world(seed: int) -> Scenario:
     theme = random.choice(THEMES) if random.random() < _THEME_RATE else NO_THEME
     if random.random() < _BINDING_RATE:
         theme = random.choice(BINDING_THEMES)
+    theme = draw_newer_theme(seed) or theme
     wanted, mode = draw_wanted(random) | draw_newer(seed), _MODES[seed % len(_MODES)]
     if is_calm := random.random() < (_CALM_RATE if mode is None else _CALM_RATE_OF_SERVE):
         theme = random.choice(_CALM)

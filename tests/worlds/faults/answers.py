@@ -126,6 +126,20 @@ def _fail_afterwards(surroundings: Surroundings, fault: Fault) -> End:
     return _through(surroundings, fault, gate)
 
 
+def _fail_answers(surroundings: Surroundings, fault: Fault) -> End:
+    """Answer `amount` of all requests, as a part of 1, with an error, but carry all out: what a program has written, it
+    cannot read either."""
+    random = _random(surroundings, fault)
+
+    def gate(request: Request, carry_out: CarryOut) -> Answer:
+        if random.random() >= fault.amount:
+            return carry_out()
+        failed = random.choice(_FAILURES)
+        return _instead(carry_out(), failed) if _is_write(request) else failed
+
+    return _through(surroundings, fault, gate)
+
+
 def _later(answer: Answer, seconds: float) -> Delayed:
     """Return an answer so many seconds later."""
     if isinstance(answer, Delayed):
@@ -179,4 +193,5 @@ ANSWER_FAULTS: Final = (
     _answering("too-many-requests", _too_many, _part),
     _answering("fail", _fail, _part),
     _answering("fail-afterwards", _fail_afterwards, _part),
+    replace(_answering("fail-answers", _fail_answers, _part), is_drawn=False),
 )

@@ -106,8 +106,16 @@ def test_too_many_requests_say_when_to_ask_again() -> None:
     assert "retry-after: " in heard[0].text
 
 
-@pytest.mark.parametrize(("kind", "after"), [("fail", ["old"]), ("fail-afterwards", ["new", "old"])])
+@pytest.mark.parametrize(
+    ("kind", "after"), [("fail", ["old"]), ("fail-afterwards", ["new", "old"]), ("fail-answers", ["new", "old"])]
+)
 def test_a_request_that_failed_was_carried_out_or_not(kind: str, after: list[str]) -> None:
     statuses, _, trial = answers(create, fault=Fault(1.0, kind, "api-server", seconds=50.0, amount=1.0))
     assert statuses[0] >= 500
     assert trial.names(PODS) == after
+
+
+@pytest.mark.parametrize(("kind", "is_read"), [("fail", False), ("fail-afterwards", True), ("fail-answers", False)])
+def test_a_read_fails_too_or_not(kind: str, is_read: bool) -> None:
+    statuses, _, _ = answers(read, fault=Fault(1.0, kind, "api-server", seconds=50.0, amount=1.0))
+    assert (statuses[0] == 200) == is_read

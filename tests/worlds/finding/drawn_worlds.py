@@ -9,7 +9,7 @@ from typing import Final
 
 from extender_service.config.release import NEWEST_MINOR, OLDEST_MINOR
 from tests.worlds.clusters.draft import draw_newer
-from tests.worlds.covered.binding_themes import BINDING_THEMES
+from tests.worlds.covered.binding_themes import BINDING_THEMES, draw_newer_theme
 from tests.worlds.finding.small_worlds import THEMES
 from tests.worlds.scenarios import Scenario
 from tests.worlds.settings.program_settings import draw_wanted
@@ -46,6 +46,6 @@ def _with_theme(scenario: Scenario) -> Scenario:
     random = Random(f"theme of faults {scenario.seed}")
     if random.random() >= _THEME_RATE:
         return scenario
-    theme = random.choice((*THEMES, *BINDING_THEMES))
+    theme = draw_newer_theme(scenario.seed) or random.choice((*THEMES, *BINDING_THEMES))
     wanted = scenario.wanted.union(theme.wanted.split())
     return replace(scenario, wanted=wanted, fault_kinds=frozenset(theme.faults.split()))

@@ -30,7 +30,7 @@ def test_a_share_has_what_no_seed_has_by_itself() -> None:
     drawn = [read(OF_MAKE_WORLDS, seed) for seed in SEEDS]
     kinds = [each.fault_kinds for each in drawn]
     assert {"sampling", "profiles", "bursts", *NEWER} < frozenset[str]().union(*(each.wanted for each in drawn))
-    assert {"freeze-at-work", "stale-cache", "restore-revision"} == SELDOM
+    assert {"fail-answers", "freeze-at-work", "stale-cache", "restore-revision"} == SELDOM
     assert frozenset[str]().union(*kinds) > SELDOM
     assert sum(not each for each in kinds) > len(SEEDS) / 2
 
