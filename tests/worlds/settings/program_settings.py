@@ -38,6 +38,7 @@ _PLUGINS: Final = {"fussy": "Fussy", "moods": "Moody", "order": "OldestFirst"}
 # The same of plugins that are made in other modules beside this one: several, or one of `serve`.
 _FICKLE: Final = ("FickleNearby", "FickleAnywhere")
 _VAGUE: Final = "Vague"
+_GANG: Final = "Gang"  # of the program that binds
 _LOST_URL: Final = "http://10.0.0.9:8888"
 # Replicas wait 5 s for `serve` to bind a pod.
 _BIND_TIMEOUTS_SECONDS: Final = (3, 5)
@@ -176,7 +177,7 @@ _CHANGES: Final[_Changes] = {
 _CHANGES_OF_SERVICE: Final[_Changes] = {"bindings": _reserve_nothing, "profiles": _profiles, "vague": _vague}
 # What no swarm has: of `schedule`, and of the program that binds, behind all others.
 _NEWER_CHANGES: Final[_Changes] = {"narrow-sampling": _narrow_sampling}
-_CHANGES_OF_BINDINGS: Final[_Changes] = {"slow-volumes": _short_bind_timeout}
+_CHANGES_OF_BINDINGS: Final[_Changes] = {"slow-volumes": _short_bind_timeout, "gangs": _enabled(_GANG)}
 # Beside these changes of the configuration:
 # - callers: another scheduler asks `serve`, about pods of its own
 # - deadlines: attempts have little time, which fickle plugins use up at times
@@ -267,6 +268,8 @@ class ProgramSettings:
     def _binding_plugins(self) -> Iterator[str]:
         for name in sorted(BINDING_PLUGINS.keys() & self._settings):
             yield from ("--plugin", f"{BINDING_PLUGINS_MODULE}:{BINDING_PLUGINS[name]}")
+        if "gangs" in self._settings:
+            yield from ("--plugin", f"tests.worlds.settings.gangs:{_GANG}")
 
     def _gates(self, random: Random) -> Iterator[str]:
         known = known_gates(self._minor)

@@ -50,6 +50,10 @@ _EXPECTED: Final = (
         "PreBind took longer than the replica waits, which has asked again without that node",
     ),
     (r"WARNING failed error=no Bind plugin took the pod ", "so it is set up"),
+    (
+        r"WARNING failed error=waiting on Permit plugin .*: too few of its app .*verb=bind$",
+        "a user's plugin refuses it",
+    ),
     (r"WARNING failed error=extender-service places no pods now: ", "the scheduler on its machine does not lead yet"),
     (
         r"WARNING failed error=(running PreBind|waiting on [Pp]ermit).*: preempted( by \w+)? .*verb=bind$",
