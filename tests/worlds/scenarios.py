@@ -32,6 +32,7 @@ from tests.worlds.settings.late_extender import LateExtender
 from tests.worlds.settings.odd_extender import OddExtender
 from tests.worlds.settings.onlookers import Onlookers
 from tests.worlds.settings.other_callers import OtherCaller
+from tests.worlds.settings.picky_extender import PickyExtender
 from tests.worlds.settings.plugin_moods import let_moods
 from tests.worlds.settings.probes import Probes
 from tests.worlds.settings.program_settings import ProgramSettings
@@ -224,6 +225,8 @@ class ScheduledCluster:
         wanted, until = self.scenario.wanted, self.scenario.busy_seconds
         if "odd-extender" in wanted:
             OddExtender(self.world, until)
+        if "picky-extender" in wanted:
+            PickyExtender(self.world, until)
         if "late-extender" in wanted:
             LateExtender(self.world, until)
         if "cancels" in wanted:

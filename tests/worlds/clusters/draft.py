@@ -40,9 +40,10 @@ POOL: Final = "pool"
 # - small-limits: limits of programs are a few instead of tens or thousands
 # - lease-notes: people and tools annotate the lease of schedulers
 # - gangs: a user's plugin binds the pods of an app several at once
+# - picky-extender: another extender does not agree to all victims
 NEWER: Final = (
     "slow-volumes", "narrow-sampling", "patient", "sidecars", "devices", "resizes", "rival", "start-times",
-    "budgets", "late-calls", "small-limits", "lease-notes", "gangs",
+    "budgets", "late-calls", "small-limits", "lease-notes", "gangs", "picky-extender",
 )  # fmt: skip
 _NEWER_RATES: Final = (0.0, 0.3, 0.6)
 # What is of no use without an actor.

@@ -39,7 +39,7 @@ _CALM = (
     Theme("", wanted="batches bursts fickle jobs replica-sets spread"),
     Theme("", wanted="bursts deadlines fickle pod-affinity replica-sets spread"),
 )
-_NOT_CALM = frozenset(("cancels", "late-extender", "lost-extender", "odd-extender", "sampling"))
+_NOT_CALM = frozenset(("cancels", "late-extender", "lost-extender", "odd-extender", "picky-extender", "sampling"))
 # Worlds with many nodes take long, so they have fewer pods.
 _POOL_RATE = 0.03
 _PODS, _PODS_IN_POOL = 100, 40

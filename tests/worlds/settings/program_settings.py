@@ -24,6 +24,7 @@ from tests.worlds.settings.binding_settings import (
 )
 from tests.worlds.settings.cancelling_extender import CancellingExtender
 from tests.worlds.settings.odd_extender import OddExtender
+from tests.worlds.settings.picky_extender import PickyExtender
 from tests.worlds.simulation.world import World
 
 Object = dict[str, Any]
@@ -87,6 +88,13 @@ def _cancels(config: Object, random: Random) -> None:
     """Ask an extender, too, that cancels some pods which it is asked about."""
     cancelling = {"urlPrefix": CancellingExtender.url(), "httpTimeout": "2s", "nodeCacheCapable": True, "weight": 1}
     config.setdefault("extenders", []).append({**cancelling, "filterVerb": "filter", "prioritizeVerb": "prioritize"})
+
+
+def _picky_extender(config: Object, random: Random) -> None:
+    """Ask an extender, too, that does not agree to all victims."""
+    picky = {"urlPrefix": PickyExtender.url(), "ignorable": random.random() < 0.5, "httpTimeout": "2s", "weight": 1}
+    picky["nodeCacheCapable"] = random.random() < 0.5
+    config.setdefault("extenders", []).append({**picky, "prioritizeVerb": "prioritize", "preemptVerb": "preempt"})
 
 
 def _some_verbs(random: Random) -> Object:
@@ -176,7 +184,7 @@ _CHANGES: Final[_Changes] = {
 # And of that of `serve`.
 _CHANGES_OF_SERVICE: Final[_Changes] = {"bindings": _reserve_nothing, "profiles": _profiles, "vague": _vague}
 # What no swarm has: of `schedule`, and of the program that binds, behind all others.
-_NEWER_CHANGES: Final[_Changes] = {"narrow-sampling": _narrow_sampling}
+_NEWER_CHANGES: Final[_Changes] = {"narrow-sampling": _narrow_sampling, "picky-extender": _picky_extender}
 _CHANGES_OF_BINDINGS: Final[_Changes] = {"slow-volumes": _short_bind_timeout, "gangs": _enabled(_GANG)}
 # Beside these changes of the configuration:
 # - callers: another scheduler asks `serve`, about pods of its own
