@@ -13,6 +13,7 @@ Reconcile = Callable[[str], Coroutine[Callable[[Resume], None], Any, None]]
 _SYNC_SECONDS: Final = 0.1
 _FIRST_SECONDS: Final = 0.05
 _MOST_SECONDS: Final = 30.0
+_MOST_DOUBLINGS: Final = 10
 
 
 class Reconciler:
@@ -50,7 +51,7 @@ class Reconciler:
             self._failures.pop(key, None)
         except RequestError:
             failures = self._failures[key] = self._failures.get(key, 0) + 1
-            self.add(key, min(_MOST_SECONDS, _FIRST_SECONDS * 2.0**failures))
+            self.add(key, min(_MOST_SECONDS, _FIRST_SECONDS * 2.0 ** min(failures, _MOST_DOUBLINGS)))
         self._working.discard(key)
         if key in self._waiting:
             self._begin(key)

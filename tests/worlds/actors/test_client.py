@@ -135,6 +135,21 @@ def test_a_key_is_reconciled_once_at_a_time_and_again_after_a_failure(cluster: S
     assert calls == ["a", "a"]
 
 
+def test_a_key_that_has_failed_a_thousand_times_is_tried_again(cluster: SmallCluster) -> None:
+    tries: list[str] = []
+
+    async def reconcile(key: str) -> None:
+        tries.append(key)
+        if len(tries) <= 1100:
+            raise RequestError(403, "Forbidden")
+
+    reconciler = Reconciler(cluster.client("controller"), reconcile)
+    for number in range(1100):
+        cluster.world.timeline.call_at(0.02 * number, lambda: reconciler.add("a"))  # an event about it
+    cluster.run(1100 * 30.0)
+    assert len(tries) > 1100
+
+
 def test_nothing_is_reconciled_before_all_views_have_listed(cluster: SmallCluster) -> None:
     client, calls = cluster.client("actor"), []
 

@@ -39,8 +39,8 @@ _OVERDUE_SECONDS = 2 * _SECONDS_BETWEEN_LOOKS + 2.0
 class WithinBounds:
     """Every ten seconds, of each program: tasks and connections are at most 100 and 80, and 4 and 2 for each pod that
     there ever was at a time; so many pods at most are queued, in flight and placed, and those beside them that have
-    gone while the program's watch has not shown that yet, under whose names others may be by now; and each cache is
-    within its bound in bytes.
+    gone while the program's watch has not shown that yet, under whose names others may be by now, or in flight while
+    their bindings wait; and each cache is within its bound in bytes.
 
     `serve` reserves a node for a pod for ten minutes at most unless its binding begins, and for five seconds if its
     watch does not show the pod, by the clock of its machine. Looks leave 22 s beyond that, and begin again where it was
@@ -88,10 +88,12 @@ class WithinBounds:
         if scheduler is not None:
             yield from _of_scheduler(scheduler, pods + self._gone_unseen(scheduler.api_server))
         if (service := service_insides(process)) is not None:
-            yield from _of_cluster(service.cluster, pods + self._gone_unseen(service.api_server))
+            known_pods = pods + self._gone_unseen(service.api_server)
+            yield from _of_cluster(service.cluster, known_pods)
             for table in service.extender.expectations.table_sizes():
                 if table.limit is not None:
-                    yield table.name, table.entries, table.limit
+                    # The limit follows the placements, and `serve` keeps to it every second.
+                    yield table.name, table.entries, table.limit + _ENTRIES_AN_OBJECT * known_pods
 
     def _gone_unseen(self, api_server: ApiServer) -> int:
         """Return how many pods have gone of which a program's watch has not shown the end."""
@@ -186,10 +188,16 @@ def _of_scheduler(insides: SchedulerInsides, pods: int) -> Iterator[tuple[str, i
     yield "pods queued", sum(insides.queue.pending_counts().values()), pods
     counts = insides.queue.in_flight_counts()
     in_flight = counts.get(POD_POPPED, 0)
-    yield "pods in flight", in_flight, pods
+    yield "pods in flight", in_flight, pods + _bindings_of_gone(insides)
     yield "events kept for them", sum(counts.values()) - in_flight, _EVENTS + _EVENTS_A_POD * pods
     yield "writes under way", insides.scheduler.unfinished_count, _TASKS + _TASKS_A_POD * pods
     yield "nominations", len(insides.queue.nominator.node_of), pods
+
+
+def _bindings_of_gone(insides: SchedulerInsides) -> int:
+    """Return how many pods have gone whose bindings wait yet, for volumes or an answer: they are in flight until then,
+    as in kube-scheduler."""
+    return sum(insides.cluster.pod(uid) is None for uid in insides.engine.binder._under_way)
 
 
 def _of_cluster(cluster: Cluster, pods: int) -> Iterator[tuple[str, int, int]]:

@@ -10,6 +10,7 @@ import pytest
 from extender_service.cluster.debugging.table_sizes import TableSize
 from extender_service.queue.in_flight_events import POD_POPPED
 from extender_service.queue.waiting_queues import ACTIVE
+from extender_service.scheduling.under_way import UnderWay
 from tests.support.objects import cluster_of, make_node, make_pod
 from tests.worlds.api_server.kinds import PODS
 from tests.worlds.api_server.server import ApiServer
@@ -40,6 +41,30 @@ def tasks_reported(count: int) -> list[str]:
 def test_too_many_tasks_are_reported() -> None:
     assert tasks_reported(90) == []
     assert tasks_reported(100) == ["10.000000 within bounds: replica-0 has 101 tasks, more than 100"]
+
+
+def in_flight_reported(uids: list[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is said of four pods in flight where there were three, while pods with these UIDs are being bound."""
+    cluster = ScheduledCluster(Scenario(seed=1, minutes=0.4, pods=3))
+
+    def pop() -> None:
+        insides = scheduler_insides(cluster.replicas[0])
+        assert insides is not None
+        monkeypatch.setattr(insides.queue, "in_flight_counts", lambda: {POD_POPPED: 4})
+        binding = UnderWay("node-0", cast(Any, None))
+        bound = next(cluster.api_servers.model.etcd.all(PODS)).value["metadata"]["uid"]
+        insides.engine.binder._under_way.update((bound if uid == "bound" else uid, binding) for uid in uids)
+
+    cluster.world.timeline.call_at(19.99, pop)
+    cluster.world.timeline.call_at(20.01, cluster.world.end)
+    cluster.run()
+    return [line for line in cluster.holds.observed.violations.lines() if "within bounds" in line]
+
+
+def test_pods_that_have_gone_are_in_flight_as_long_as_they_are_being_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert in_flight_reported(["gone"], monkeypatch) == []
+    too_many = ["20.000000 within bounds: replica-0 has 4 pods in flight, more than 3"]
+    assert in_flight_reported([], monkeypatch) == in_flight_reported(["bound"], monkeypatch) == too_many
 
 
 def nominations_reported(count: int, deletes: bool = False, cuts: bool = False) -> list[str]:
