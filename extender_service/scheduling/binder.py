@@ -86,7 +86,7 @@ class Binder:
                     raise  # the caller was cancelled: the binding goes on
                 # It was undone before it began.
                 self.confirmations.drop(placement)
-                raise BindError.of(placement, under_way.why_undone) from error
+                raise BindError.of(placement, under_way.why_cancelled(error)) from error
         elif under_way.task is asyncio.current_task():
             await self._bind_in_task(placement)
         else:
@@ -120,7 +120,7 @@ class Binder:
             else:
                 self._give_up(placement, BindError(str(error)), error)
         except asyncio.CancelledError as error:
-            why = self._under_way[placement.uid].why_undone
+            why = self._under_way[placement.uid].why_cancelled(error)
             self._give_up(placement, BindError.of(placement, why), error)
         except Exception as error:
             # A bug that one pod meets must not keep its place for good.

@@ -21,8 +21,7 @@ class BindError(Exception):
 class UnderWay(msgspec.Struct, eq=False):
     """A binding of a pod that has begun, to a node; the task ends when the binding does.
 
-    `why_undone` is empty unless the binding was cancelled. The CancelledError does not say it reliably: a plugin may
-    catch that and finish, and asyncio.shield raises another one.
+    - `why_undone`: the first reason that `cancel` was given; empty if it was not called
     """
 
     node_name: str
@@ -33,3 +32,11 @@ class UnderWay(msgspec.Struct, eq=False):
         """Cancel the task. If it was cancelled before, and is still cleaning up, the first reason stays."""
         self.why_undone = self.why_undone or why
         self.task.cancel()
+
+    def why_cancelled(self, error: asyncio.CancelledError) -> str:
+        """Return why the task was cancelled; never empty.
+
+        The error says it only where something else cancelled the task, such as the end of a simulation. A plugin may
+        catch an error and finish, and asyncio.shield raises another one.
+        """
+        return self.why_undone or str(error) or "it was cancelled"

@@ -13,7 +13,7 @@ from extender_service.scheduling.decision import Decision
 from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.explanation import grounds, refusals
 from extender_service.scheduling.question import Question
-from extender_service.scheduling.under_way import BindError, UnderWay
+from extender_service.scheduling.under_way import BindError
 from extender_service.serving.scope import HungUp
 
 
@@ -54,7 +54,7 @@ class BindVerb:
             if not under_way.task.cancelled():
                 raise  # the call was cancelled: the binding goes on
             # It was undone before its first step, in which it would have reported that itself.
-            raise _undone(args, under_way) from error
+            raise _undone(args, under_way.why_cancelled(error)) from error
         finally:
             callers.remove(hung_up)  # a call can also be cancelled
 
@@ -64,7 +64,7 @@ class BindVerb:
         try:
             has_bound = await self._bind(args)
         except (BindError, asyncio.CancelledError) as error:
-            failed = error if isinstance(error, BindError) else _undone(args, under_way)
+            failed = error if isinstance(error, BindError) else _undone(args, under_way.why_cancelled(error))
             if _are_gone(callers):
                 self._record(pod_events.failed_scheduling(bound_pod(args), str(failed)))
             raise failed from error
@@ -141,8 +141,8 @@ def _are_gone(callers: list[HungUp]) -> bool:
     return all(hung_up() for hung_up in callers)
 
 
-def _undone(args: ExtenderBindingArgs, under_way: UnderWay) -> BindError:
-    return BindError(f"binding {_name(args)} to {args.node}: {under_way.why_undone}")
+def _undone(args: ExtenderBindingArgs, why: str) -> BindError:
+    return BindError(f"binding {_name(args)} to {args.node}: {why}")
 
 
 def _name(args: ExtenderBindingArgs) -> str:

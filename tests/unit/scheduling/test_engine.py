@@ -270,6 +270,27 @@ def test_a_binding_is_undone_though_its_plugin_prepares_the_pod_to_the_end(monke
     assert (world.cpu_milli("a"), world.steps.reserved) == (0, {})
 
 
+@pytest.mark.parametrize(("said", "why"), [("no quota", "no quota"), ("", "it was cancelled")])
+def test_a_binding_whose_plugin_cancels_its_task_says_so(said: str, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pod = make_pod("pre-bind", requests={"cpu": "1"})
+    world = EngineOnTwoNodes(pod)
+
+    async def prepare(*args: Any) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel(said)
+        await asyncio.sleep(60)
+
+    monkeypatch.setattr(world.steps, "pre_bind", prepare)
+
+    async def bind() -> None:
+        await world.engine.bind(world.engine.place(pod, "a"))
+
+    with pytest.raises(BindError, match=rf"^binding default/pre-bind to a: {why}$"):
+        asyncio.run(bind())
+    assert (world.cpu_milli("a"), world.steps.reserved) == (0, {})
+
+
 def test_a_binding_that_is_undone_twice_reports_the_first_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     pod = make_pod("pre-bind", requests={"cpu": "1"})
     world = EngineOnTwoNodes(pod)

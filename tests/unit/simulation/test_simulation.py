@@ -395,6 +395,7 @@ async def test_the_end_does_not_wait_for_a_plugin_that_sleeps_or_is_about_to(
             await asyncio.sleep(0)
     [found] = simulation.outcomes()
     assert (found.node, found.reason) == ("", "SchedulerError")
+    assert found.message.endswith("the simulation has ended")
     assert simulation.time.now == 0
 
 
