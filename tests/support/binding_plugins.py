@@ -19,13 +19,13 @@ class Seats(Reserve):
     def __init__(self, args: None, handle: Handle) -> None:
         super().__init__(args, handle)
         self.taken: set[tuple[str, str]] = set()
-        self.given_two: list[str] = []
+        self.given_two: set[str] = set()
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         if sum(taken == node_name for _, taken in self.taken) == SEATS:
             return unschedulable("no seat left")
         if any(uid == pod.metadata.uid for uid, _ in self.taken):
-            self.given_two.append(pod.metadata.name)
+            self.given_two.add(pod.metadata.uid)
         self.taken.add((pod.metadata.uid, node_name))
         return None
 
