@@ -113,8 +113,11 @@ class BindingCycle:
                     plugin.unreserve(self._state, self._pod, self.node_name)
                 except RAISED:
                     log.exception("Unreserve failed", extra={"plugin": plugin.name})
+        self._end_wait("its place was given up")
+
+    def _end_wait(self, why: str) -> None:
         if self._waiting is not None:
-            self._waiting.reject("", "its place was given up")
+            self._waiting.reject("", why)
             self._stop_waiting(self._waiting)
 
     def permit(self) -> None:
@@ -186,6 +189,7 @@ class BindingCycle:
         if self.post_bind_has_run:
             return
         self.post_bind_has_run = True
+        self._end_wait("the pod is bound already")  # by another scheduler or an extender: before its binding began
         for plugin in self._profile.post_bind:
             with self._stopwatch(plugin, "PostBind"):
                 try:

@@ -135,6 +135,25 @@ def test_a_pod_that_the_watch_shows_before_its_binding_begins_is_bound() -> None
     assert (bound.pods, world.steps.reserved, world.api.bound) == (["web on a"], {UID: "a"}, [])
 
 
+def test_a_pod_that_the_watch_shows_before_its_binding_begins_waits_in_permit_no_longer() -> None:
+    pod = make_pod("permit", requests={"cpu": "1"})
+    world = EngineOnTwoNodes(pod)
+    bound = world.note_bound()
+
+    async def bind() -> None:
+        placement = world.engine.place(pod, "a")
+        assert placement.reservation is not None
+        placement.reservation.permit()
+        waiting = world.waiting_pods.get(pod_uid(pod))
+        assert waiting is not None
+        world.cluster.apply_pod(make_pod("permit", "a", requests={"cpu": "1"}))
+        await world.engine.bind(placement)
+        assert waiting.is_rejected and waiting.ended.is_set()
+
+    asyncio.run(bind())
+    assert (bound.pods, world.api.bound, len(world.waiting_pods)) == (["permit on a"], [], 0)
+
+
 def test_a_pod_that_the_watch_shows_is_bound_though_its_binding_is_refused() -> None:
     pod = make_pod("permit", requests={"cpu": "1"})
     world = EngineOnTwoNodes(pod)

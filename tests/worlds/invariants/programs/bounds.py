@@ -40,7 +40,7 @@ class WithinBounds:
     """Every ten seconds, of each program: tasks and connections are at most 100 and 80, and 4 and 2 for each pod that
     there ever was at a time; so many pods at most are queued, in flight and placed, and those beside them that have
     gone while the program's watch has not shown that yet, under whose names others may be by now, or in flight while
-    their bindings wait; and each cache is within its bound in bytes.
+    their bindings or writes about them wait; and each cache is within its bound in bytes.
 
     `serve` reserves a node for a pod for ten minutes at most unless its binding begins, and for five seconds if its
     watch does not show the pod, by the clock of its machine. Looks leave 22 s beyond that, and begin again where it was
@@ -195,9 +195,10 @@ def _of_scheduler(insides: SchedulerInsides, pods: int) -> Iterator[tuple[str, i
 
 
 def _bindings_of_gone(insides: SchedulerInsides) -> int:
-    """Return how many pods have gone whose bindings wait yet, for volumes or an answer: they are in flight until then,
-    as in kube-scheduler."""
-    return sum(insides.cluster.pod(uid) is None for uid in insides.engine.binder._under_way)
+    """Return how many pods have gone whose bindings wait yet, for volumes or an answer, or for a write about the pod,
+    such as its nomination, which comes first: they are in flight until then, as in kube-scheduler."""
+    uids = insides.engine.binder._under_way.keys() | insides.scheduler._writes._last.keys()
+    return sum(insides.cluster.pod(uid) is None for uid in uids)
 
 
 def _of_cluster(cluster: Cluster, pods: int) -> Iterator[tuple[str, int, int]]:

@@ -10,7 +10,7 @@ from tests.worlds.invariants.observed import Observed
 from tests.worlds.settings.plugin_moods import BAD_MOOD
 
 # The end of a refusal: the object has changed or gone, or another one has its name by now.
-_CHANGED: Final = r".*(\((404|409)[ )]|field is immutable \(422 )"
+_CHANGED: Final = r".*(\((404|409)[ )]|field is immutable \(422 |\[metadata\.uid: .* field is immutable, .*\(422 )"
 # What a program may log as a warning or an error, and when it does.
 _EXPECTED: Final = (
     (r"WARNING any client that reaches this address can bind pods", "worlds have no TLS"),
@@ -138,7 +138,7 @@ _SETTLES_SECONDS: Final = 100.0
 # whose name another pod has by now, and since 1.35 to the nomination of a pod that is bound already.
 _WRONG_REQUEST: Final = re.compile(
     r"\((400|404 NotFound: the server could not find|405|415) "
-    r"|(?<!field is immutable )(?<!may not be set on pods that are already bound to a node )\(422 "
+    r"|(?<!field is immutable )(?<!on pods that are already bound to a node )(?<!are already bound to a node\] )\(422 "
 )
 _EXPECTED_LINES: Final = re.compile("|".join(f"(?:{pattern})" for pattern, _ in _EXPECTED))
 _WITH_FAULTS: Final = re.compile("|".join(f"(?:{pattern})" for pattern, _ in _EXPECTED_WITH_FAULTS))

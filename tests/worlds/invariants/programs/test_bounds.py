@@ -43,8 +43,11 @@ def test_too_many_tasks_are_reported() -> None:
     assert tasks_reported(100) == ["10.000000 within bounds: replica-0 has 101 tasks, more than 100"]
 
 
-def in_flight_reported(uids: list[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is said of four pods in flight where there were three, while pods with these UIDs are being bound."""
+def in_flight_reported(
+    uids: list[str], monkeypatch: pytest.MonkeyPatch, written: tuple[str, ...] = ()
+) -> list[str]:
+    """What is said of four pods in flight where there were three, while pods with these UIDs are being bound, and
+    others are written about."""
     cluster = ScheduledCluster(Scenario(seed=1, minutes=0.4, pods=3))
 
     def pop() -> None:
@@ -54,6 +57,7 @@ def in_flight_reported(uids: list[str], monkeypatch: pytest.MonkeyPatch) -> list
         binding = UnderWay("node-0", cast(Any, None))
         bound = next(cluster.api_servers.model.etcd.all(PODS)).value["metadata"]["uid"]
         insides.engine.binder._under_way.update((bound if uid == "bound" else uid, binding) for uid in uids)
+        insides.scheduler._writes._last.update((uid, cast(Any, None)) for uid in written)
 
     cluster.world.timeline.call_at(19.99, pop)
     cluster.world.timeline.call_at(20.01, cluster.world.end)
@@ -63,6 +67,7 @@ def in_flight_reported(uids: list[str], monkeypatch: pytest.MonkeyPatch) -> list
 
 def test_pods_that_have_gone_are_in_flight_as_long_as_they_are_being_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     assert in_flight_reported(["gone"], monkeypatch) == []
+    assert in_flight_reported([], monkeypatch, written=("gone",)) == []
     too_many = ["20.000000 within bounds: replica-0 has 4 pods in flight, more than 3"]
     assert in_flight_reported([], monkeypatch) == in_flight_reported(["bound"], monkeypatch) == too_many
 
