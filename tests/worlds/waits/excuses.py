@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from extender_service.framework.events import reported_events
+from extender_service.framework.cluster_event import ClusterEvent
+from extender_service.framework.events import NODE_ALLOCATABLE_CHANGE, reported_events
 from extender_service.framework.queueing_hints import EXTENDER
 from extender_service.kube.types.pods import pod_uid
 from extender_service.queue.queued_pod import QueuedPodInfo
@@ -27,7 +28,8 @@ class Excuses:
     late. What they show and when the attempt was is known to a second.
 
     - MissedPods and MissedNodes say what pods miss of others, and of nodes. A node that may have been full counts if
-      none of the plugins that rejected the pod registered the deletion of pods.
+      none of the plugins that rejected the pod registered the deletion of pods; one that may have been too small, if
+      none registered that nodes change what they can allocate.
     - Nominations says when the end of a nomination is not reported, though it frees room; KeptRoom, when `serve` cannot
       know that it has ended.
     - Before v1.36, a victim that waits in Permit is rejected in the name of DefaultPreemption alone. That is asked
@@ -38,8 +40,8 @@ class Excuses:
     - A restore of etcd takes back changes of pods, namespaces and nodes that kube-scheduler takes no notice of, and no
       one says which. That is: InterPodAffinity or PodTopologySpread rejected the pod before all was listed again.
 
-    What is about a node, that it may have been full or a nomination for it, must explain each one on which the pod
-    fits.
+    What is about a node, that it may have been full or too small, or a nomination for it, must explain each one on
+    which the pod fits.
     """
 
     def __init__(self, observed: Observed) -> None:
@@ -89,15 +91,18 @@ class Excuses:
             return True
         if EXTENDER in rejected_by and _asks_about_some(leader, info):
             return True
-        freed = leader.queue._interested.of(reported_events(rules).assigned_pod_delete)
-        misses_nodes = not rules.hints_replace_checks and not (freed and rejected_by.intersection(freed.plugins))
+        checks_room = not rules.hints_replace_checks
+        misses_ends = checks_room and not _is_asked_about(leader, info, reported_events(rules).assigned_pod_delete)
+        misses_growth = checks_room and not _is_asked_about(leader, info, NODE_ALLOCATABLE_CHANGE)
 
         def is_missed(name: str) -> bool:
             if self._nominations.have_ended_unreported(leader, info, name, since):
                 return True
             if self._kept.is_kept(leader, info, name):
                 return True
-            return misses_nodes and nodes.may_have_been_full(leader, name, since)
+            if misses_ends and nodes.may_have_been_full(leader, name, since):
+                return True
+            return misses_growth and nodes.may_have_been_small(leader, name, since)
 
         return all(map(is_missed, node_names))
 
@@ -115,6 +120,12 @@ class Excuses:
         """Return since when a pod may have missed something, in the world's time, or up to a second earlier."""
         queued_at, at = self._queued.get(leader, {}).get(pod_uid(info.pod), (None, 0.0))
         return at if queued_at == info.queued_at else self._looked_at
+
+
+def _is_asked_about(leader: SchedulerInsides, info: QueuedPodInfo, event: ClusterEvent) -> bool:
+    """Return whether a plugin that rejected a pod has registered an event."""
+    interest = leader.queue._interested.of(event)
+    return interest is not None and not info.unschedulable_plugins.isdisjoint(interest.plugins)
 
 
 def _asks_about_some(leader: SchedulerInsides, info: QueuedPodInfo) -> bool:

@@ -39,6 +39,8 @@ class MissedNodes:
       goes while the node is full; when a pod leaves that node, only pods are tried again that a plugin rejected which
       registered that. That is: the node has changed since the last attempt, in more than what its kubelet reports again
       and again; and a pod has left it since then, so that it may have been full.
+    - So does a pod that was rejected for labels miss that a node with the right ones comes, if that has nothing to
+      allocate at first. What it can allocate later is told to pods alone that a plugin rejected which registered that.
     - What the end of a node changed for others counts, too. Its pods do not count any more for affinity, topology
       spread, and claims with ReadWriteOncePod; and where it had the fewest pods, topology spread allows more elsewhere.
       Before v1.32, kube-scheduler does not report that a node is gone; later, it asks the plugins that registered that.
@@ -60,8 +62,21 @@ class MissedNodes:
         """Return whether a node has changed since a time, and a pod has left it after that."""
         history = self._history
         left_at = max((history.seen_at(leader, left) for left in history.pods_left.get(name, ())), default=-math.inf)
-        changes = [change.happened for change in history.node_changes.get(name, ())]
-        return any(each.at <= left_at and history.seen_at(leader, each) > since for each in changes)
+        return any(
+            each.happened.at <= left_at and history.seen_at(leader, each.happened) > since
+            for each in history.node_changes.get(name, ())
+        )
+
+    def may_have_been_small(self, leader: SchedulerInsides, name: str, since: float) -> bool:
+        """Return whether a node has come or changed since a time, and what it can allocate has changed after that."""
+        has_changed = False
+        for change in self._history.node_changes.get(name, ()):
+            if _resizes(change):
+                if has_changed:
+                    return True
+            elif self._history.seen_at(leader, change.happened) > since:
+                has_changed = True
+        return False
 
     def has_gone(self, leader: SchedulerInsides, info: QueuedPodInfo, since: float) -> bool:
         """Return whether a node has gone without its pods, and no plugin that rejected this pod is asked about it."""
@@ -121,6 +136,13 @@ class _Labelled(NamedTuple):
     before: Object | None
     after: Object
     keys: frozenset[str]
+
+
+def _resizes(change: NodeChange) -> bool:
+    if change.before is None or change.after is None:
+        return False
+    before, after = (each["status"].get("allocatable") for each in (change.before, change.after))
+    return bool(before != after)
 
 
 def _relabelled(name: str, change: NodeChange) -> _Labelled | None:

@@ -44,6 +44,27 @@ async def test_a_change_of_a_node_that_was_full(minor: int, is_tainted: bool, st
 
 
 @pytest.mark.parametrize(
+    ("minor", "has_hints", "rejected_by", "steps", "is_excused"),
+    [
+        (33, False, "NodeAffinity", (Waiting.change, Waiting.grow), True),
+        (33, False, "NodeAffinity", (Waiting.grow, Waiting.grow), False),  # nothing else let the pod in
+        (33, False, "NodeResourcesFit", (Waiting.change, Waiting.grow), False),  # its plugin is asked
+        (31, False, "NodeAffinity", (Waiting.change, Waiting.grow), False),  # so is this one there
+        (33, True, "NodeAffinity", (Waiting.change, Waiting.grow), False),  # hints replace the check
+    ],
+)
+@in_event_loop
+async def test_a_change_of_a_node_that_was_too_small(
+    minor: int, has_hints: bool, rejected_by: str, steps: Any, is_excused: bool
+) -> None:
+    waiting = Waiting(minor, rejected_by=rejected_by, gates={"SchedulerQueueingHints": has_hints})
+    for step in steps:
+        step(waiting)
+        waiting.look()
+    assert waiting.is_excused() == is_excused
+
+
+@pytest.mark.parametrize(
     ("minor", "pod", "has_pods", "is_excused"),
     [
         (31, LONELY, True, True),

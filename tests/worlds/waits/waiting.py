@@ -1,5 +1,6 @@
 """A pod that waits, and what may happen meanwhile, for tests of excuses."""
 
+from collections.abc import Mapping
 from random import Random
 from typing import Any, Final, cast
 
@@ -72,9 +73,10 @@ class Waiting:
         pod: Pod = TOO_LARGE,
         rejected_by: str = "",
         service: Process | None = None,
+        gates: Mapping[str, bool] | None = None,
     ) -> None:
         node = make_node("a", {"cpu": "1", "pods": "9"}, taints=[_TAINT] if is_tainted else [])
-        self.scheduler = Leader(node, rules=rules_of(minor))
+        self.scheduler = Leader(node, rules=rules_of(minor, gates))
         model = ApiServer(lambda: 0.0, Random(1))
         self.observed = Observed(World(1), model, [cast(Process, self.scheduler)], service)
         self.etcd = self.observed.model.etcd
@@ -145,6 +147,12 @@ class Waiting:
     def change(self) -> None:
         """Change node `a`."""
         self.put_node("a", revision=str(self.etcd.revision))
+
+    def grow(self) -> None:
+        """Let node `a` have more to allocate."""
+        item = self.etcd.get(NODES, "a")
+        assert item is not None
+        self.etcd.put(NODES, "a", {**item.value, "status": {"allocatable": {"cpu": str(self.etcd.revision)}}})
 
     def report(self) -> None:
         """Have node `a` report again what it reported before."""

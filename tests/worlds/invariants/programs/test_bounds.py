@@ -43,9 +43,7 @@ def test_too_many_tasks_are_reported() -> None:
     assert tasks_reported(100) == ["10.000000 within bounds: replica-0 has 101 tasks, more than 100"]
 
 
-def in_flight_reported(
-    uids: list[str], monkeypatch: pytest.MonkeyPatch, written: tuple[str, ...] = ()
-) -> list[str]:
+def in_flight_reported(uids: list[str], monkeypatch: pytest.MonkeyPatch, written: tuple[str, ...] = ()) -> list[str]:
     """What is said of four pods in flight where there were three, while pods with these UIDs are being bound, and
     others are written about."""
     cluster = ScheduledCluster(Scenario(seed=1, minutes=0.4, pods=3))
