@@ -51,16 +51,18 @@ class DaemonSetController:
         for name, pods in by_node.items():
             if name not in self._nodes.objects:
                 await self._delete(owner, [pod for pod in pods if not pod["spec"].get("nodeName")])
+        template = _template(owner)
         for name, node in tuple(self._nodes.objects.items()):
-            await self._manage(key, owner, node, by_node.get(name, []))
+            pods = by_node.get(name, [])
+            may_run = selects(template, node) and tolerates(template, node["spec"].get("taints", ()), ("NoExecute",))
+            if not may_run:
+                await self._delete(owner, pods)
+            elif len(pods) != 1 or is_finished(pods[0]):
+                await self._manage(key, owner, node, pods, template)
 
-    async def _manage(self, key: str, owner: Object, node: Object, pods: list[Object]) -> None:
+    async def _manage(self, key: str, owner: Object, node: Object, pods: list[Object], template: Object) -> None:
+        """Let one pod run on a node."""
         name = node["metadata"]["name"]
-        template = _template(owner, name)
-        taints = node["spec"].get("taints", ())
-        if not selects(template, node) or not tolerates(template, taints, ("NoExecute",)):
-            await self._delete(owner, pods)
-            return
         failed = [pod for pod in pods if is_finished(pod)]
         for pod in failed:
             if "deletionTimestamp" not in pod["metadata"]:
@@ -70,13 +72,13 @@ class DaemonSetController:
         await self._delete(owner, failed)
         living = sorted((pod for pod in pods if not is_finished(pod)), key=_age)
         await self._delete(owner, living[1:])
-        if living or failed or not tolerates(template, taints, ("NoSchedule",)):
+        if living or failed or not tolerates(template, node["spec"].get("taints", ()), ("NoSchedule",)):
             return
         seconds = self._not_before.get((key, name), 0.0) - self._client.world.timeline.now
         if seconds > 0.0:
             self._reconciler.add(key, seconds)
         else:
-            await self._pods.create(owner, template)
+            await self._pods.create(owner, _for_node(template, name))
 
     async def _delete(self, owner: Object, pods: Iterable[Object]) -> None:
         for pod in pods:
@@ -88,21 +90,24 @@ def _part(node: Object, name: str) -> object:
     return node["metadata"].get(name) if name == "labels" else node["spec"].get(name)
 
 
-def _template(owner: Object, node_name: str) -> Object:
-    """Return the template of the pod for a node (daemon/util's CreatePodTemplate)."""
+def _template(owner: Object) -> Object:
+    """Return the template of pods for any node, with what they tolerate (daemon/util's CreatePodTemplate)."""
     template = owner["spec"]["template"]
-    field = {"key": "metadata.name", "operator": "In", "values": [node_name]}
-    required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
     added = [
         {"key": f"node.kubernetes.io/{name}", "operator": "Exists", "effect": effect}
         for name, effect in _TOLERATED.items()
     ]
-    spec = {
-        **template["spec"],
-        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}},
-        "tolerations": [*template["spec"].get("tolerations", ()), *added],
-    }
+    spec = {**template["spec"], "tolerations": [*template["spec"].get("tolerations", ()), *added]}
+    spec.pop("affinity", None)
     return {"metadata": template["metadata"], "spec": spec}
+
+
+def _for_node(template: Object, name: str) -> Object:
+    """Return the template of the pod for a node."""
+    field = {"key": "metadata.name", "operator": "In", "values": [name]}
+    required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    return {**template, "spec": {**template["spec"], "affinity": affinity}}
 
 
 def _target(pod: Object) -> str:
