@@ -35,6 +35,16 @@ def test_a_share_has_what_no_seed_has_by_itself() -> None:
     assert sum(not each for each in kinds) > len(SEEDS) / 2
 
 
+def test_few_have_a_scheduler_that_retries_all_the_time() -> None:
+    with_serve = [read(f"{OF_MAKE_WORLDS} --mode replace", seed) for seed in range(1000)]
+    shares = {}
+    for is_newer in (False, True):
+        worlds = [each for each in with_serve if ((each.minor or 0) >= 33) == is_newer]
+        shares[is_newer] = sum("narrow-sampling" in each.wanted for each in worlds) / len(worlds)
+    assert 0.2 < shares[False] < 0.4
+    assert 0.02 < shares[True] < 0.1
+
+
 def test_the_command_of_a_drawn_world_runs_just_that_world() -> None:
     for seed in SEEDS:
         drawn = read(OF_MAKE_WORLDS, seed)
