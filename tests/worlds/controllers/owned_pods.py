@@ -96,7 +96,7 @@ class OwnedPods:
         is_same = before is not None and after is not None and before["metadata"]["uid"] == after["metadata"]["uid"]
         if before is not None and not is_same:
             self._forget(key, before)
-        if after is None or (owner := self._owner(after)) is None:
+        if after is None or (owner := self.owner(after)) is None:
             return
         expected = self._expected.get(owner["uid"])
         if expected is not None and not is_same:
@@ -107,13 +107,14 @@ class OwnedPods:
         self._changed(f"{after['metadata']['namespace']}/{owner['name']}")
 
     def _forget(self, key: str, pod: Object) -> None:
-        if (owner := self._owner(pod)) is not None:
+        if (owner := self.owner(pod)) is not None:
             self._by_owner.get(owner["uid"], {}).pop(key, None)
             if expected := self._expected.get(owner["uid"]):
                 expected.deletions.discard(pod["metadata"]["uid"])
             self._changed(f"{pod['metadata']['namespace']}/{owner['name']}")
 
-    def _owner(self, pod: Object) -> Object | None:
+    def owner(self, pod: Object) -> Object | None:
+        """Return the reference to a pod's owner of this kind."""
         for reference in pod["metadata"].get("ownerReferences", ()):
             if reference.get("controller") and reference["kind"] == self._kind:
                 owner: Object = reference
