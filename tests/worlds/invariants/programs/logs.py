@@ -123,6 +123,10 @@ _EXPECTED_AFTER_RESTORE: Final = (
         "etcd does not have the claim any more",
     ),
     (
+        r"WARNING failed error=running Reserve plugin \S+ pod has unbound immediate PersistentVolumeClaims .*=bind$",
+        "etcd has the claim as it was before its volume",
+    ),
+    (
         r"ERROR a pod that is in flight was queued once more, and is dropped",
         "a list shows as unbound what the watch has shown bound before its attempt had ended",
     ),

@@ -24,6 +24,7 @@ from tests.worlds.simulation.process import Process
 from tests.worlds.simulation.world import World
 
 _FREEZES = (Fault(10.0, "freeze", "replica-0", 4.0),)
+_OF_UID_BEFORE = "metadata.uid: Invalid value: 'u': field is immutable"
 _NOMINATES_BOUND = "status.nominatedNodeName: Forbidden: may not be set on pods that are already bound to a node"
 
 
@@ -55,6 +56,8 @@ def test_a_line_that_no_fault_explains_is_reported(observed: Observed, line: str
     [
         "INFO bound a pod",
         'ERROR cannot update a pod error=pods "a" not found (404 NotFound) pod=default/a',
+        f'ERROR cannot update a pod error=Pod "a" is invalid: {_OF_UID_BEFORE} (422 Invalid) pod=default/a',
+        f'ERROR cannot update a pod error=Pod "a" is invalid: [{_OF_UID_BEFORE}, {_NOMINATES_BOUND}] (422 Invalid)',
         'WARNING failed error=running PreBind plugin "VolumeBinding": try again (409 Conflict) ms=7.7 node=a',
         'WARNING failed error=running PreBind plugin "V": binding volumes: provisioning failed for PVC "c" ms=2',
         "WARNING failed error=binding default/a to b: the pod was asked about on other nodes ms=6448.7 verb=bind",
@@ -129,6 +132,7 @@ def test_faults_of_the_cluster_itself_explain_none_of_these(text: str) -> None:
     "text",
     [
         'WARNING failed error=running PreBind plugin "V": binding volumes: it could not find v1.PersistentVolumeClaim',
+        'WARNING failed error=running Reserve plugin "V": pod has unbound immediate PersistentVolumeClaims verb=bind',
         "ERROR a pod that is in flight was queued once more, and is dropped pod=default/a",
         "WARNING failed error=pod default/a is no longer bound to b: etcd was restored ms=1 pod=default/a verb=bind",
     ],
@@ -200,6 +204,7 @@ def test_such_lines_are_reported_without_faults(observed: Observed, text: str) -
 @pytest.mark.parametrize(
     "text",
     [
+        'ERROR cannot update a pod error=Pod "a" is invalid: [metadata.uid: no, status.x: Invalid value] (422 Invalid)',
         'ERROR cannot update a pod error=Pod "a" is invalid: status.nominatedNodeName: Invalid value (422 Invalid)',
         "ERROR cannot update a pod error=the body is no JSON (400 BadRequest) pod=default/a",
     ],
