@@ -15,7 +15,7 @@ from tests.worlds.simulation.trace import Trace
 # Garbage is collected when so much has happened, and not when so much was allocated: that depends on what a process
 # did before. Most garbage is young. To look at all objects takes more than half of the time of a world of 5,000 nodes.
 _STEPS_BETWEEN_COLLECTIONS = 20_000
-_STEPS_BETWEEN_FULL_COLLECTIONS = 20 * _STEPS_BETWEEN_COLLECTIONS
+_STEPS_BETWEEN_FULL_COLLECTIONS = 60 * _STEPS_BETWEEN_COLLECTIONS
 _YOUNG, _ALL = 1, 2  # generations
 
 
