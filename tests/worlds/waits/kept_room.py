@@ -8,6 +8,7 @@ from extender_service.framework.queueing_hints import EXTENDER
 from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.pods import pod_uid
 from extender_service.queue.queued_pod import QueuedPodInfo
+from tests.worlds.actors.fitting import is_finished
 from tests.worlds.api_server.kinds import PODS
 from tests.worlds.invariants.insides import SchedulerInsides, ServiceInsides, service_insides
 from tests.worlds.invariants.observed import Observed
@@ -65,10 +66,10 @@ class KeptRoom:
         for nomination in service.cluster.nominations.on_node(node_name):
             known = service.cluster.pod(nomination.uid)
             item = None if known is None else self._etcd.get(PODS, f"{known.namespace}/{known.name}")
-            pod = None if item is None else decoded(item)
-            if pod is None or pod_uid(pod) != nomination.uid or pod.spec.node_name:
+            if item is None or item.value["metadata"]["uid"] != nomination.uid or is_finished(item.value):
                 continue
-            if pod.status.nominated_node_name != node_name:
+            pod = decoded(item)
+            if not pod.spec.node_name and pod.status.nominated_node_name != node_name:
                 yield pod
 
     def _judge_of_now(self, service: ServiceInsides) -> Judge:

@@ -17,13 +17,22 @@ pytestmark = pytest.mark.usefixtures("stand_ins")
 
 
 def put_pod(
-    waiting: Waiting, name: str, uid: str, *, cpu: str, node_name: str = "", nominated: str = "", priority: int = 0
+    waiting: Waiting,
+    name: str,
+    uid: str,
+    *,
+    cpu: str,
+    node_name: str = "",
+    nominated: str = "",
+    priority: int = 0,
+    phase: str = "Pending",
 ) -> None:
     """Store a pod of the default scheduler."""
     containers = [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]
     spec: dict[str, Any] = {"schedulerName": "default-scheduler", "containers": containers, "nodeName": node_name}
     spec["priority"] = priority
-    metadata, status = {"name": name, "namespace": "default", "uid": uid}, {"nominatedNodeName": nominated}
+    metadata = {"name": name, "namespace": "default", "uid": uid}
+    status = {"nominatedNodeName": nominated, "phase": phase}
     waiting.etcd.put(PODS, f"default/{name}", {"metadata": metadata, "spec": spec, "status": status})
 
 
@@ -77,6 +86,7 @@ async def test_room_for_a_pod_that_is_nominated_there_and_goes_elsewhere(
         ({"rejected_by": "NodeResourcesFit"}, False),
         ({"nominated": "a"}, False),  # the scheduler keeps the room, too
         ({"bound_to": "b"}, False),
+        ({"phase": "Failed"}, False),
         ({"uid": "of-a-pod-before"}, False),
         ({"cpu": "500m"}, False),  # there is room for both
         ({"priority": -1}, False),
@@ -89,7 +99,7 @@ async def test_room_for_a_pod_that_the_service_has_nominated_itself(
     changes: dict[str, Any], is_excused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usual = {"rejected_by": "Extender", "nominated": "", "bound_to": "", "uid": "q", "cpu": "1", "priority": 0}
-    case = {**usual, "fits_on": "a", **changes}
+    case = {**usual, "phase": "Pending", "fits_on": "a", **changes}
     cluster = Cluster()
     monkeypatch.setattr("tests.worlds.waits.kept_room.service_insides", lambda _: SimpleNamespace(cluster=cluster))
     waiting = Waiting(33, rejected_by=case["rejected_by"], service=cast(Process, SimpleNamespace()))
@@ -105,6 +115,6 @@ async def test_room_for_a_pod_that_the_service_has_nominated_itself(
     cluster.nominations.nominate_ahead(q, "q", slot, "a")
     put_pod(waiting, "p", "uid-of-p", cpu="2")
     stored = {"cpu": case["cpu"], "node_name": case["bound_to"], "nominated": case["nominated"]}
-    put_pod(waiting, "q", case["uid"], priority=case["priority"], **stored)
+    put_pod(waiting, "q", case["uid"], priority=case["priority"], phase=case["phase"], **stored)
     assert waiting.is_excused(case["fits_on"]) == is_excused
     assert not waiting.is_excused("b")
