@@ -22,7 +22,7 @@
 # make scheduler-soak  let a cluster churn with kube-scheduler and with `schedule`, and compare what they count: 50 minutes (MINUTES=N, HINTS=1)
 # make model-check  compare the model of the API server with the real one on 5,000 random scripts: some minutes (SCRIPTS=N, SEED=N, VERSION=1.37)
 # make worlds   run `schedule` in simulated worlds with others in the cluster and faults, on all cores: 100 new ones of ten minutes
-#               (SEEDS=N or SECONDS=N, MINUTES=N, SEED=N the first, MODE=beside, replace or preempting with `serve`, SWARM=1, MINOR=34)
+#               (SEEDS=N or SECONDS=N, MINUTES=N, SEED=N the first, MODE=beside, replace or preempting with `serve`, SWARM=1, MINOR=34, NODES=500)
 # make judge-worlds  let kube-scheduler's plugins judge 1,000 preemptions and 1,000 pods left pending of simulated worlds of all releases: some minutes
 #               (DECISIONS=N, SEED=N, MODE=preempting: those of `serve`; MODE=beside or replace: its answers about preemption)
 # make worlds-coverage  print which lines, branches and state changes 200 small worlds reach: half an hour (SEEDS=N or SECONDS=N, MISSING=1)
@@ -138,7 +138,8 @@ model-check:
 worlds:
 	@$(UV) run --frozen python -m tests.worlds --minutes $(or $(MINUTES),10) --replicas 2 --others --faults \
 		$(if $(SECONDS),--seconds $(SECONDS),--seeds $(or $(SEEDS),100)) $(if $(SEED),--seed $(SEED)) $(if $(MODE),--mode $(MODE)) \
-		$(if $(SWARM),--swarm) $(if $(MINOR),--minor $(MINOR))
+		$(if $(SWARM),--swarm) $(if $(MINOR),--minor $(MINOR)) \
+		$(if $(NODES),--nodes $(NODES) --limit-seconds 7200 --limit-mib 12000)
 
 judge-worlds:
 	PYTHONHASHSEED=0 $(UV) run --frozen python -m tests.worlds.judging --seed $(or $(SEED),1) --decisions $(or $(DECISIONS),1000) \
