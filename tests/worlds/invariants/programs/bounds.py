@@ -13,7 +13,7 @@ from extender_service.extender.expectations import UNKNOWN_SECONDS
 from extender_service.queue.in_flight_events import POD_POPPED
 from extender_service.queue.waiting_queues import ACTIVE
 from tests.worlds.api_server.etcd import Change
-from tests.worlds.api_server.kinds import PODS, Kind
+from tests.worlds.api_server.kinds import NODES, PODS, Kind
 from tests.worlds.invariants.insides import SchedulerInsides, ServiceInsides, scheduler_insides, service_insides
 from tests.worlds.invariants.observed import Observed
 from tests.worlds.simulation.process import Process
@@ -26,9 +26,10 @@ _TASKS = 100
 _TASKS_A_POD = 4
 _CONNECTIONS = 80
 _CONNECTIONS_A_POD = 2
-# Kept for pods in flight: at most some changes of each pod, and of the nodes.
-_EVENTS_A_POD = 40
-_EVENTS = 2000
+# Kept for pods in flight: at most some changes of each pod and node; a few nodes change more often.
+_EVENTS_AN_OBJECT = 40
+_FEW_NODES = 50
+_COUNTED = (PODS, NODES)
 # A table keeps at most so much of each object that is stored, and so much besides.
 _ENTRIES_AN_OBJECT = 2
 _ENTRIES = 50
@@ -51,7 +52,9 @@ class WithinBounds:
 
     def __init__(self, observed: Observed) -> None:
         self._observed = observed
-        self._pods = self._most_pods = 0
+        self._there = dict.fromkeys(_COUNTED, 0)
+        # One that has gone may be known for a while, so the most that there were is what counts.
+        self._most = dict.fromkeys(_COUNTED, 0)
         self._gone_at: list[int] = []  # revisions
         self._expected = ExpectedPods()
         observed.model.etcd.listeners.append(self._count)
@@ -59,15 +62,15 @@ class WithinBounds:
         observed.world.timeline.call_later(_SECONDS_BETWEEN_LOOKS, self._look)
 
     def _count(self, kind: Kind, change: Change) -> None:
-        """Count the pods. One that has gone may be known for a while, so the most that there were is what counts."""
-        if kind is PODS:
-            self._pods += (change.before is None) - (change.after is None)
-            self._most_pods = max(self._most_pods, self._pods)
-            if change.after is None:
-                self._gone_at.append(change.revision)
+        if kind in _COUNTED:
+            self._there[kind] += (change.before is None) - (change.after is None)
+            self._most[kind] = max(self._most[kind], self._there[kind])
+        if kind is PODS and change.after is None:
+            self._gone_at.append(change.revision)
 
     def _count_again(self) -> None:
-        self._pods = sum(1 for _ in self._observed.model.etcd.all(PODS))
+        for kind in _COUNTED:
+            self._there[kind] = sum(1 for _ in self._observed.model.etcd.all(kind))
 
     def _look(self) -> None:
         self._observed.world.timeline.call_later(_SECONDS_BETWEEN_LOOKS, self._look)
@@ -82,11 +85,11 @@ class WithinBounds:
 
     def _sizes(self, process: Process) -> Iterator[tuple[str, int, int]]:
         """Yield what a program has: a name, how many, and how many it may have."""
-        pods = self._most_pods
+        pods, nodes = self._most[PODS], self._most[NODES]
         yield from _of_loop(self._observed, process, pods)
         scheduler = scheduler_insides(process)
         if scheduler is not None:
-            yield from _of_scheduler(scheduler, pods + self._gone_unseen(scheduler.api_server))
+            yield from _of_scheduler(scheduler, pods + self._gone_unseen(scheduler.api_server), nodes)
         if (service := service_insides(process)) is not None:
             known_pods = pods + self._gone_unseen(service.api_server)
             yield from _of_cluster(service.cluster, known_pods)
@@ -183,13 +186,14 @@ def _tables(observed: Observed, process: Process) -> Iterator[tuple[str, int, in
             yield f"entries in {name}", entries, _ENTRIES + _ENTRIES_AN_OBJECT * objects if limit is None else limit
 
 
-def _of_scheduler(insides: SchedulerInsides, pods: int) -> Iterator[tuple[str, int, int]]:
+def _of_scheduler(insides: SchedulerInsides, pods: int, nodes: int) -> Iterator[tuple[str, int, int]]:
     yield from _of_cluster(insides.cluster, pods)
     yield "pods queued", sum(insides.queue.pending_counts().values()), pods
     counts = insides.queue.in_flight_counts()
     in_flight = counts.get(POD_POPPED, 0)
     yield "pods in flight", in_flight, pods + _bindings_of_gone(insides)
-    yield "events kept for them", sum(counts.values()) - in_flight, _EVENTS + _EVENTS_A_POD * pods
+    events = sum(counts.values()) - in_flight
+    yield "events kept for them", events, _EVENTS_AN_OBJECT * (pods + max(nodes, _FEW_NODES))
     yield "writes under way", insides.scheduler.unfinished_count, _TASKS + _TASKS_A_POD * pods
     yield "nominations", len(insides.queue.nominator.node_of), pods
 

@@ -70,6 +70,25 @@ def test_pods_that_have_gone_are_in_flight_as_long_as_they_are_being_bound(monke
     assert in_flight_reported([], monkeypatch) == in_flight_reported(["bound"], monkeypatch) == too_many
 
 
+@pytest.mark.parametrize(("nodes", "most"), [(5, 2120), (60, 2520)])
+def test_events_that_are_kept_for_pods_in_flight_are_40_for_each_pod_and_node(
+    nodes: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = ScheduledCluster(Scenario(seed=1, minutes=0.6, pods=3, nodes=nodes))
+
+    def keep(events: int) -> None:
+        insides = scheduler_insides(cluster.replicas[0])
+        assert insides is not None
+        monkeypatch.setattr(insides.queue, "in_flight_counts", lambda: {"NodeAdd": events})
+
+    cluster.world.timeline.call_at(19.99, lambda: keep(most))
+    cluster.world.timeline.call_at(29.99, lambda: keep(most + 1))
+    cluster.world.timeline.call_at(30.01, cluster.world.end)
+    cluster.run()
+    reported = [line for line in cluster.holds.observed.violations.lines() if "within bounds" in line]
+    assert reported == [f"30.000000 within bounds: replica-0 has {most + 1} events kept for them, more than {most}"]
+
+
 def nominations_reported(count: int, deletes: bool = False, cuts: bool = False) -> list[str]:
     """What is said of so many nominations where there were three pods; one may be deleted, cut off from the watch."""
     cluster = ScheduledCluster(Scenario(seed=1, minutes=0.4, pods=3))
