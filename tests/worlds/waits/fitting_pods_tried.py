@@ -52,8 +52,9 @@ class FittingPodsTried:
 
     The engine judges each second whether it fits, on what the API server has, with the leader's nominations, and beside
     the pods that have a place ahead of that: those that are being bound, and those that the service expects, which are
-    not judged themselves. Nor are pods with claims while volumes are assumed, nor pods that are to be near to others or
-    spread while pods have a place ahead of that: no event reports it, in kube-scheduler either.
+    not judged themselves. Nor are pods that are being deleted, which no attempt takes on; pods with claims while
+    volumes are assumed; and pods that are to be near to others or spread while pods have a place ahead of that: no
+    event reports it, in kube-scheduler either.
 
     A look counts for nothing at which the leader or the service does not know all, is frozen, or computes. With a
     service, none does during faults of programs and requests, and for 60 s, unless they are over for good: it needs the
@@ -123,6 +124,8 @@ class FittingPodsTried:
         for uid in self._in_turn(waiting):
             item = self._observed.model.etcd.get(PODS, waiting[uid].key)
             if item is None or uid in placements or (placements and _depends_on_others(item)):
+                continue
+            if "deletionTimestamp" in item.value["metadata"]:
                 continue
             if not (assumes_volumes and _has_claims(item)):
                 self._judge_pod(leader, judge, uid, waiting[uid], item)

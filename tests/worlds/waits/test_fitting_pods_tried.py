@@ -66,6 +66,17 @@ def test_a_pod_that_misses_the_room_made_for_it_is_reported(mode: Mode | None) -
     assert found[0].endswith("waits for an event, though it has fitted for some seconds")
 
 
+def test_a_pod_that_is_being_deleted_may_wait() -> None:
+    def mark(cluster: ScheduledCluster) -> None:
+        for item in [*pending_pods(cluster.model.etcd, ("default-scheduler",))]:
+            pod = item.copy()
+            pod["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:40Z", "finalizers": ["example.com/quota"]}
+            cluster.model.etcd.put(PODS, item.key, pod)
+
+    cluster = ScheduledCluster(Scenario(seed=1, minutes=1.0, nodes=1, pods=40, replicas=2))
+    assert reported(cluster, is_deaf=True, before=mark) == []
+
+
 @pytest.mark.parametrize("is_spread", [False, True])
 def test_so_it_is_where_the_service_expects_another_pod_unless_it_depends_on_others(
     is_spread: bool, monkeypatch: pytest.MonkeyPatch
