@@ -16,6 +16,15 @@ from tests.worlds.waits.waiting import Waiting
 pytestmark = pytest.mark.usefixtures("stand_ins")
 
 
+def put_nodes(waiting: Waiting, service: Cluster) -> None:
+    """Store the nodes, of 2.5 cpus each, which the scheduler and the service know."""
+    for name in ("a", "b"):
+        value = {"metadata": {"name": name}, "spec": {}, "status": {"allocatable": {"cpu": "2500m", "pods": "9"}}}
+        waiting.etcd.put(NODES, name, value)
+        for known in (waiting.scheduler.cluster, service):
+            known.apply_node(make_node(name))
+
+
 def put_pod(
     waiting: Waiting,
     name: str,
@@ -29,8 +38,8 @@ def put_pod(
 ) -> None:
     """Store a pod of the default scheduler."""
     containers = [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]
-    spec: dict[str, Any] = {"schedulerName": "default-scheduler", "containers": containers, "nodeName": node_name}
-    spec["priority"] = priority
+    scheduler = {"schedulerName": "default-scheduler", "priority": priority}
+    spec: dict[str, Any] = {**scheduler, "containers": containers, "nodeName": node_name}
     metadata = {"name": name, "namespace": "default", "uid": uid}
     status = {"nominatedNodeName": nominated, "phase": phase}
     waiting.etcd.put(PODS, f"default/{name}", {"metadata": metadata, "spec": spec, "status": status})
@@ -65,11 +74,7 @@ async def test_room_for_a_pod_that_is_nominated_there_and_goes_elsewhere(
     service = cast(Process, SimpleNamespace()) if case["has_service"] else None
     waiting = Waiting(33, rejected_by=case["rejected_by"], service=service)
     q = make_pod("q", uid="q", requests={"cpu": case["cpu"]})
-    for name in ("a", "b"):
-        value = {"metadata": {"name": name}, "spec": {}, "status": {"allocatable": {"cpu": "2500m", "pods": "9"}}}
-        waiting.etcd.put(NODES, name, value)
-        for known in (waiting.scheduler.cluster, cluster):
-            known.apply_node(make_node(name))
+    put_nodes(waiting, cluster)
     put_pod(waiting, "p", "uid-of-p", cpu="2")
     put_pod(waiting, "q", case["uid"], cpu=case["cpu"], node_name=case["bound_to"], nominated=case["nominated"])
     if case["place"]:
@@ -105,11 +110,7 @@ async def test_room_for_a_pod_that_the_service_has_nominated_itself(
     waiting = Waiting(33, rejected_by=case["rejected_by"], service=cast(Process, SimpleNamespace()))
     q = changed(make_pod("q", uid="q", requests={"cpu": case["cpu"]}), priority=case["priority"])
     cluster.apply_pod(q)
-    for name in ("a", "b"):
-        value = {"metadata": {"name": name}, "spec": {}, "status": {"allocatable": {"cpu": "2500m", "pods": "9"}}}
-        waiting.etcd.put(NODES, name, value)
-        for known in (waiting.scheduler.cluster, cluster):
-            known.apply_node(make_node(name))
+    put_nodes(waiting, cluster)
     slot = cluster.pending_slot("q")
     assert slot is not None
     cluster.nominations.nominate_ahead(q, "q", slot, "a")
