@@ -94,8 +94,8 @@ _EXPECTED_WITH_FAULTS: Final = (
         "a binding waited in Permit or PreBind when the scheduler that asked for it lost the lease",
     ),
     (
-        r"WARNING failed error=binding \S+ to \S+: not sent: (the lease|who holds the lease) .*verb=bind$",
-        "a binding waited in Permit or PreBind, and by then `serve` cannot read the lease, or that is lost",
+        r"WARNING failed error=(binding|running PreBind plugin) .*: not sent: (the lease|who holds the lease) .*=bind$",
+        "a binding waits in Permit or PreBind, and before its next write `serve` loses the lease, or cannot read it",
     ),
     (r"WARNING failed error=the caller hung up before its request was complete ", "a connection broke"),
     (r"WARNING failed error=extender-service does not know the cluster well enough", "the API server does not answer"),

@@ -90,6 +90,7 @@ def test_a_line_that_others_in_the_cluster_or_the_setup_explain_is_not(observed:
         "WARNING failed error=pod default/a is already bound to b ms=1 node=c pod=default/a verb=bind",
         "WARNING failed error=pod default/a is already bound to b ms=10.3 pod=default/a verb=filter",
         "WARNING failed error=binding default/a to b: not sent: who holds the lease was read 2.1 s ago ms=1 verb=bind",
+        'WARNING failed error=running PreBind plugin "VolumeBinding": not sent: the lease is free ms=1006.6 verb=bind',
         "WARNING failed error=binding default/a to b: extender-service was stopped ms=5 node=b pod=default/a verb=bind",
         "WARNING failed error=pod default/a is being bound to b ms=250.1 pod=default/a verb=filter",
         "WARNING failed error=pod default/a is being bound ms=4.1 pod=default/a verb=filter",
