@@ -1,11 +1,11 @@
 """The kinds that the model serves, and how each departs from the rule (the strategies in kubernetes/pkg/registry)."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 Object = dict[str, Any]
-Fields = Callable[[Object], Mapping[str, str]]
+Fields = Mapping[str, Callable[[Object], str]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,7 +17,7 @@ class Kind:
     - `creates_on_update`: a PUT makes an object that is not there
     - `updates_unconditionally`: a PUT needs no resource version
     - `returns_deleted`: the answer to a DELETE is the object, not a Status
-    - `fields`: what a field selector may name besides metadata.name and metadata.namespace
+    - `fields`: what a field selector may name besides metadata.name and metadata.namespace, and how it is read
     """
 
     group: str
@@ -30,7 +30,7 @@ class Kind:
     creates_on_update: bool = False
     updates_unconditionally: bool = True
     returns_deleted: bool = False
-    fields: Fields = lambda _: {}
+    fields: Fields = field(default_factory=dict)
 
     @property
     def qualified(self) -> str:
@@ -42,53 +42,45 @@ class Kind:
         return f"{self.group}/{self.version}" if self.group else self.version
 
 
-def _pod_fields(pod: Object) -> Mapping[str, str]:
-    spec, status = pod.get("spec", {}), pod.get("status", {})
-    return {
-        "spec.nodeName": spec.get("nodeName", ""),
-        "spec.restartPolicy": spec.get("restartPolicy", ""),
-        "spec.schedulerName": spec.get("schedulerName", ""),
-        "spec.serviceAccountName": spec.get("serviceAccountName", ""),
-        "spec.hostNetwork": "true" if spec.get("hostNetwork") else "false",
-        "status.phase": status.get("phase", ""),
-        "status.podIP": status.get("podIP", ""),
-        "status.nominatedNodeName": status.get("nominatedNodeName", ""),
-    }
+def _text(part: str, name: str) -> Callable[[Object], str]:
+    return lambda value: value.get(part, {}).get(name, "")
 
 
-def _node_fields(node: Object) -> Mapping[str, str]:
-    return {"spec.unschedulable": "true" if node.get("spec", {}).get("unschedulable") else "false"}
+def _flag(part: str, name: str) -> Callable[[Object], str]:
+    return lambda value: "true" if value.get(part, {}).get(name) else "false"
 
 
-def _namespace_fields(namespace: Object) -> Mapping[str, str]:
-    return {"status.phase": namespace.get("status", {}).get("phase", "")}
+_POD_FIELDS: Final[Fields] = {
+    "spec.nodeName": _text("spec", "nodeName"),
+    "spec.restartPolicy": _text("spec", "restartPolicy"),
+    "spec.schedulerName": _text("spec", "schedulerName"),
+    "spec.serviceAccountName": _text("spec", "serviceAccountName"),
+    "spec.hostNetwork": _flag("spec", "hostNetwork"),
+    "status.phase": _text("status", "phase"),
+    "status.podIP": _text("status", "podIP"),
+    "status.nominatedNodeName": _text("status", "nominatedNodeName"),
+}
+_NODE_FIELDS: Final[Fields] = {"spec.unschedulable": _flag("spec", "unschedulable")}
+_NAMESPACE_FIELDS: Final[Fields] = {"status.phase": _text("status", "phase")}
+_WORKLOAD_FIELDS: Final[Fields] = {"status.replicas": lambda value: str(value.get("status", {}).get("replicas", 0))}
+_SERVICE_FIELDS: Final[Fields] = {"spec.clusterIP": _text("spec", "clusterIP"), "spec.type": _text("spec", "type")}
 
-
-def _workload_fields(workload: Object) -> Mapping[str, str]:
-    return {"status.replicas": str(workload.get("status", {}).get("replicas", 0))}
-
-
-def _service_fields(service: Object) -> Mapping[str, str]:
-    spec = service.get("spec", {})
-    return {"spec.clusterIP": spec.get("clusterIP", ""), "spec.type": spec.get("type", "")}
-
-
-PODS = Kind("", "v1", "pods", "Pod", has_status=True, returns_deleted=True, fields=_pod_fields)
-NODES = Kind("", "v1", "nodes", "Node", is_namespaced=False, has_status=True, fields=_node_fields)
+PODS = Kind("", "v1", "pods", "Pod", has_status=True, returns_deleted=True, fields=_POD_FIELDS)
+NODES = Kind("", "v1", "nodes", "Node", is_namespaced=False, has_status=True, fields=_NODE_FIELDS)
 NAMESPACES = Kind(
     "", "v1", "namespaces", "Namespace", is_namespaced=False, has_status=True, returns_deleted=True,
-    fields=_namespace_fields,
+    fields=_NAMESPACE_FIELDS,
 )  # fmt: skip
 SERVICES = Kind(
     "", "v1", "services", "Service", has_status=True, creates_on_update=True, returns_deleted=True,
-    fields=_service_fields,
+    fields=_SERVICE_FIELDS,
 )  # fmt: skip
 REPLICATION_CONTROLLERS = Kind(
     "", "v1", "replicationcontrollers", "ReplicationController", has_status=True, has_generation=True,
-    fields=_workload_fields,
+    fields=_WORKLOAD_FIELDS,
 )  # fmt: skip
 REPLICA_SETS = Kind(
-    "apps", "v1", "replicasets", "ReplicaSet", has_status=True, has_generation=True, fields=_workload_fields
+    "apps", "v1", "replicasets", "ReplicaSet", has_status=True, has_generation=True, fields=_WORKLOAD_FIELDS
 )
 STATEFUL_SETS = Kind("apps", "v1", "statefulsets", "StatefulSet", has_status=True, has_generation=True)
 DAEMON_SETS = Kind("apps", "v1", "daemonsets", "DaemonSet", has_status=True, has_generation=True)

@@ -32,6 +32,8 @@ def matcher(kind: Kind, options: ListOptions) -> Callable[[Item], bool]:
         return lambda _: True
     labels_match = label_selector(options.labels)
     fields_match = field_selector(kind, options.fields)
+    if not options.labels:
+        return lambda item: fields_match(item.value)
     return lambda item: labels_match(item.value["metadata"].get("labels") or {}) and fields_match(item.value)
 
 

@@ -50,22 +50,27 @@ def field_selector(kind: Kind, text: str) -> Callable[[Object], bool]:
     """Return whether an object matches a query's fieldSelector; empty matches all. Raises RefusedError (400)."""
     if not text:
         return lambda _: True
+    fields = {
+        "metadata.name": _name,
+        **({"metadata.namespace": _namespace} if kind.is_namespaced else {}),
+        **kind.fields,
+    }
     terms = parse_fields(text)
-    known = {"metadata.name", *(("metadata.namespace",) if kind.is_namespaced else ()), *kind.fields({})}
     for key, _, _ in terms:
-        if key not in known:
+        if key not in fields:
             raise bad_request(f"field label not supported: {key}")
+    read = [(fields[key], wanted, equal) for key, wanted, equal in terms]
+    return lambda value: all((field(value) == wanted) is equal for field, wanted, equal in read)
 
-    def matches(value: Object) -> bool:
-        metadata = value["metadata"]
-        fields = {
-            "metadata.name": metadata["name"],
-            "metadata.namespace": metadata.get("namespace", ""),
-            **kind.fields(value),
-        }
-        return all((fields[key] == wanted) is equal for key, wanted, equal in terms)
 
-    return matches
+def _name(value: Object) -> str:
+    name: str = value["metadata"]["name"]
+    return name
+
+
+def _namespace(value: Object) -> str:
+    namespace: str = value["metadata"].get("namespace", "")
+    return namespace
 
 
 def parse_fields(text: str) -> list[tuple[str, str, bool]]:
