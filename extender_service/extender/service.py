@@ -68,7 +68,7 @@ class ExtenderService:
         )
         self.prioritize = PrioritizeVerb(engine, nodes, trust, self.expectations, policy)
         self.preempt = PreemptVerb(engine, trust, self.expectations, policy, lag, self.refused, clock=clock)
-        self.bind = BindVerb(engine, trust, record)
+        self.bind = BindVerb(engine, trust, record, requires_fit=policy.chooses_node)
 
     def asking_again(self, touch: Touch, held_back_seconds: Callable[[], float] = not_held_back) -> AskingAgain:
         """Return what has kube-scheduler ask again about refused pods, by `touch`. From now on, these are kept.
@@ -84,7 +84,6 @@ class ExtenderService:
         self._preemption = OwnPreemption(self.engine, self._lag, self.refused, work, clock=self.clock)
         self.filter.preemption = self._preemption
         self.preempt.is_off = True
-        self.bind.requires_fit = True
 
     def give_up(self, why: str) -> None:
         """Undo all bindings that wait, drop all expectations, and forget refused pods."""

@@ -21,18 +21,18 @@ class BindVerb:
     """Binds pods by name. Callers that ask for a binding under way join it.
 
     If all callers hang up before the binding ends, an event about its outcome goes to `record`. With `requires_fit`, a
-    pod without a place on the node must fit there: set it if the service preempts, as it drops places that
-    kube-scheduler goes on counting on, such as that of a pod in kube-scheduler's own Permit.
+    pod without a place on the node must fit there: set it if the service alone decides. It may have been started since,
+    or have dropped the place, which kube-scheduler does not know, and another pod may have got that room.
     """
 
-    def __init__(self, engine: Engine, trust: Trust, record: Record) -> None:
+    def __init__(self, engine: Engine, trust: Trust, record: Record, *, requires_fit: bool = False) -> None:
         self._engine = engine
         self._cluster = engine.cluster
         self._binder = engine.binder
         self._confirmations = engine.binder.confirmations
         self._trust = trust
         self._record = record
-        self.requires_fit = False
+        self._requires_fit = requires_fit
         self._callers: dict[str, list[HungUp]] = {}
 
     async def __call__(self, args: ExtenderBindingArgs, hung_up: HungUp) -> None:
@@ -116,7 +116,7 @@ class BindVerb:
         self._cluster.drop_placement(pod_uid(pod))
         nodes = self._engine.nodes.named_once([node_name])
         # A node that the watch does not show has no place that another pod could have got.
-        if self.requires_fit and not nodes.unknown:
+        if self._requires_fit and not nodes.unknown:
             decision = self._engine.decide_without_reuse(Question(pod, nodes, must_score=False))
             if not len(decision.feasible):
                 why = ", ".join(refusals(grounds(decision)).reasons)

@@ -35,13 +35,15 @@ class Excuses:
     - Before v1.36, a victim that waits in Permit is rejected in the name of DefaultPreemption alone. That is asked
       about no event, or only about the end of pods, and its hint is that this does not help. So the victim waits until
       the queue tries it again by itself.
+    - Before v1.35, kube-scheduler counts a pod that was deleted in the midst of PreBind or Bind until that ends, and
+      tells others only then that its room is free.
     - An extender rejected the pod, and was asked about some nodes only: a scheduler with percentageOfNodesToScore asks
       about the first that it finds.
     - A restore of etcd takes back changes of pods, namespaces and nodes that kube-scheduler takes no notice of, and no
       one says which. That is: InterPodAffinity or PodTopologySpread rejected the pod before all was listed again.
 
-    What is about a node, that it may have been full or too small, or a nomination for it, must explain each one on
-    which the pod fits.
+    What is about a node, that it may have been full or too small, or a nomination for it, or a binding to it, must
+    explain each one on which the pod fits.
     """
 
     def __init__(self, observed: Observed) -> None:
@@ -98,7 +100,7 @@ class Excuses:
         def is_missed(name: str) -> bool:
             if self._nominations.have_ended_unreported(leader, info, name, since):
                 return True
-            if self._kept.is_kept(leader, info, name):
+            if self._kept.is_kept(leader, info, name) or _is_being_left(leader, name):
                 return True
             if misses_ends and nodes.may_have_been_full(leader, name, since):
                 return True
@@ -120,6 +122,17 @@ class Excuses:
         """Return since when a pod may have missed something, in the world's time, or up to a second earlier."""
         queued_at, at = self._queued.get(leader, {}).get(pod_uid(info.pod), (None, 0.0))
         return at if queued_at == info.queued_at else self._looked_at
+
+
+def _is_being_left(leader: SchedulerInsides, node_name: str) -> bool:
+    """Return whether kube-scheduler still counts a pod on a node that was deleted while it is being bound to that."""
+    cluster = leader.cluster
+    if cluster.rules.deletion_frees_place:
+        return False
+    return any(
+        under_way.node_name == node_name and cluster.pod(uid) is None and cluster.placements.get(uid) is None
+        for uid, under_way in leader.engine.binder._under_way.items()
+    )
 
 
 def _is_asked_about(leader: SchedulerInsides, info: QueuedPodInfo, event: ClusterEvent) -> bool:

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 from extender_service.kube.resources import api_resources
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.pods import pod_uid
+from extender_service.scheduler.assigned_pods import pod_on
 from tests.worlds.actors.fitting import is_finished
 from tests.worlds.api_server.etcd import Change, Item
 from tests.worlds.api_server.kinds import NAMESPACES, NODES, PODS, Kind
@@ -127,7 +128,7 @@ class History:
         if entry.point == "unreserve":
             happened = Happened(PODS, 0, self._observed.now)
             self.pods_left[entry.node_name].append(happened)
-            self.pod_changes.append(PodChange(happened, entry.pod, None))
+            self.pod_changes.append(PodChange(happened, pod_on(entry.pod, entry.node_name), None))
 
     def _note_restore(self) -> None:
         """Note that each node may have changed, and pods may have left it: what went back with etcd has no version."""

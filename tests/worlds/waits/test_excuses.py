@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.support.event_loop import in_event_loop
+from tests.support.objects import make_pod
 from tests.worlds.api_server.kinds import PODS
 from tests.worlds.waits.waiting import Waiting, apart_from, term
 
@@ -40,6 +41,26 @@ async def test_a_restore_may_change_what_plugins_take_no_notice_of(rejected_by: 
     assert waiting.is_excused() == is_excused
     waiting.try_again()
     assert not waiting.is_excused()
+
+
+@pytest.mark.parametrize(
+    ("minor", "uid", "bound_to", "is_excused"),
+    [
+        (34, "gone", "a", True),
+        (34, "gone", "b", False),
+        (34, "on-a", "a", False),  # it is still there
+        (35, "gone", "a", False),  # its place is free at once
+    ],
+)
+@in_event_loop
+async def test_a_pod_was_deleted_while_it_is_being_bound(
+    minor: int, uid: str, bound_to: str, is_excused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = Waiting(minor)
+    cluster, binder = waiting.scheduler.cluster, waiting.scheduler.engine.binder
+    cluster.apply_pod(make_pod("on-a", "a", uid="on-a"))
+    monkeypatch.setitem(binder._under_way, uid, SimpleNamespace(node_name=bound_to))
+    assert waiting.is_excused() == is_excused
 
 
 @pytest.mark.parametrize(

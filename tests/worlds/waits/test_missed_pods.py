@@ -238,3 +238,14 @@ async def test_the_last_pod_has_ended_that_a_pod_of_its_kind_was_to_be_near_to(
     waiting.etcd.delete(PODS, "default/q-0")
     waiting.look()
     assert waiting.is_excused() == is_excused
+
+
+@pytest.mark.parametrize(("app", "is_excused"), [("x", True), ("z", False)])
+@in_event_loop
+async def test_the_place_of_the_last_pod_is_given_up_that_a_pod_of_its_kind_was_to_be_near_to(
+    app: str, is_excused: bool
+) -> None:
+    waiting = Waiting(35, pod=changed(near_to(term("x")), labels={"app": "x"}), rejected_by="InterPodAffinity")
+    waiting.unreserve(app=app)
+    waiting.look()
+    assert waiting.is_excused() == is_excused

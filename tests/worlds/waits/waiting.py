@@ -168,7 +168,7 @@ class Waiting:
         """Let the pod on node `b` end."""
         self.etcd.delete(PODS, "default/on-b")
 
-    def unreserve(self) -> None:
-        """Let the scheduler give up the place of another pod on node `a`."""
-        pod = make_pod("q")
+    def unreserve(self, **labels: str) -> None:
+        """Let the scheduler give up the place of another pod, which has these labels, on node `a`."""
+        pod = changed(make_pod("q"), labels=labels)
         self.excuses._history._note_reservation(LedgerEntry("unreserve", cast(Ledger, None), CycleState(pod), pod, "a"))

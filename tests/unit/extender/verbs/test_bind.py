@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from extender_service.extender.modes import Mode
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Bind, PostBind, PreFilter, Reserve
@@ -61,6 +62,25 @@ def test_an_expected_pod_does_not_count_twice() -> None:
     asyncio.run(calls())
     assert world.pods.reads == 0
     assert world.cpu_milli("a") == 1000
+
+
+@pytest.mark.parametrize(
+    ("mode", "error"),
+    [
+        ("replace", "pod default/web has no place on a any more, and does not fit there: Insufficient cpu"),
+        ("beside", ""),  # kube-scheduler's own plugins have looked
+    ],
+)
+def test_a_service_that_restarted_after_filter_binds_a_pod_only_if_it_still_fits(mode: Mode, error: str) -> None:
+    world = ExtenderWorld(make_node("a", {"cpu": "1", "pods": "9"}), mode=mode)
+    world.pods.put(WEB)
+    world.cluster.apply_pod(WEB)
+    world.cluster.apply_pod(make_pod("other", "a", requests={"cpu": "1"}))  # got the room meanwhile
+    assert bind(world, "a") == error
+    assert len(world.pods.bound) == (0 if error else 1)
+    world.cluster.remove_pod(("default", "other"))
+    assert bind(world, "a") == ""
+    assert len(world.pods.bound) == 1
 
 
 def test_an_assumed_pod_does_not_expire() -> None:

@@ -63,7 +63,7 @@ _EXPECTED: Final = (
     (r"WARNING failed error=waiting on Permit plugin .*: its place was given up .*verb=bind$", "the pod has gone"),
     (
         r"WARNING failed error=pod \S+ has no place on \S+ any more, and does not fit there: .*verb=bind$",
-        "`serve` has made room there for another pod while the replica waited, such as for another extender",
+        "`serve` has dropped the place for another pod, has restarted, or did not know the pod while etcd was restored",
     ),
 )
 # The same, only while there are faults, and until the last one has been over for _SETTLES_SECONDS. Faults of the
